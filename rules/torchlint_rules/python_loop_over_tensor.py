@@ -35,15 +35,15 @@ them.  Comprehensions that are stacked, joined or added up are loops of that kin
         optimizer.step()
 
 ## Leaves alone
-- loops over layers, lists, tuples, loaders and ranges of numbers; what is not proved to be a
-  tensor; and the rows of what an object keeps, such as a parameter or a queue;
-- recurrences: a turn that uses what another has made, such as a state or a tensor that it fills;
-- rows of different lengths: slices up to `lengths[i]`, masks, `nonzero`, `unique`, and lists of
-  results that are neither stacked, joined nor added up;
-- turns with branches, loops or calls of anything but torch.
+- Loops over layers, lists, tuples, loaders and ranges of numbers; what is not seen to be a tensor.
+- Recurrences: a turn that uses what another has made, such as a state or a tensor that it fills.
+- Rows of different lengths: slices up to `lengths[i]`, masks, `nonzero`, `unique`, and lists of
+  results that are neither stacked, joined nor added up.
+- Turns with branches, loops or calls of anything but torch.
 
-It is information where the tensor is not seen to be on a GPU, where the rows are not those of the
-first dimension (of which there may be few), and where it does not run in every training step.
+It is information where the tensor is not seen to be on a GPU, where other rows come from a list,
+where the rows are not those of the first dimension (of which there may be few), and where it does
+not run in every training step.
 
 ## Fix safety
 There is no fix: what has to be written depends on what a turn computes.  Operations that draw
@@ -94,7 +94,7 @@ def python_loop_over_tensor(script: Script) -> Iterator[Finding]:
         yield Finding(
             loop.over,
             f"each turn of this loop computes with one {part} of "
-            f"`{script.module.brief(loop.tensor)}`{often(frequency).replace(' ', ', ', 1)}",
+            f"`{script.module.brief(loop.tensors[0])}`{often(frequency).replace(' ', ', ', 1)}",
             severity=severity(frequency, loop.on_gpu, loop.first, not loop.listed),
             help=remedy(loop),
         )

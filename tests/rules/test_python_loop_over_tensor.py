@@ -175,39 +175,6 @@ def test_tells_of_evaluations() -> None:
     assert found.message.endswith("in every step of an evaluation")
 
 
-WEIGHTS = """
-import torch
-from torch import nn
-
-class Mix(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.weights = nn.Parameter(torch.zeros(3))
-        self.queue = torch.zeros(8, 4)
-
-    def forward(self, layers):
-        total = 0
-        for weight, layer in zip(torch.softmax(self.weights, 0), layers):
-            total = total + weight * layer
-        for i in range(self.queue.size(0)):
-            total += self.queue[i].sum()
-        return total
-
-
-def train(loader):
-    mix = Mix().cuda()
-    optimizer = torch.optim.SGD(mix.parameters(), lr=0.1)
-    for layers in loader:
-        loss = mix(layers).mean()
-        loss.backward()
-        optimizer.step()
-"""
-
-
-def test_leaves_weights_of_layers_alone() -> None:
-    silent(WEIGHTS, CODE)
-
-
 @pytest.mark.parametrize(
     "statements",
     [
@@ -228,7 +195,6 @@ def test_leaves_weights_of_layers_alone() -> None:
         "for i in range(bs):\n    best = wide[i].argmax().item()\n    penalty += x[best].sum()",
         "for i in range(bs):\n    _, top = wide[i].topk(2)\n    table[i] = x[top].mean(0)",
         "total = out[:0]\nfor row in wide: total = torch.cat([total, row[None] * 2])",
-        "for i in range(bs):\n    with torch.no_grad():\n        table[i] = wide[i] / 3",
         "out = torch.stack([row.softmax(0) for row in wide])",
         "penalty = sum(F.mse_loss(out[i], x[i]) for i in range(bs))",
     ],
@@ -278,9 +244,6 @@ def test_reports_rows_of_a_forward_pass() -> None:
     (found,) = check(FORWARD, CODE)
     assert found.severity is Severity.WARNING
     assert found.message.endswith("one row of `x`, in every training step")
-    silent(
-        FORWARD.replace("    def forward", "    @torch.jit.script_method\n    def forward"), CODE
-    )
 
 
 def test_tells_of_other_dimensions() -> None:
@@ -324,7 +287,6 @@ def test_reports_lists_beside_a_tensor_made_of_one() -> None:
     assert found.severity is Severity.INFO
     assert "one row of `returns`" in found.message
     assert found.help.startswith("put the list together")
-    silent(EPISODE.replace("torch.tensor(returns)", "torch.softmax(policy.weights, 0)"), CODE)
 
 
 @pytest.mark.parametrize(

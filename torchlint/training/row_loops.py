@@ -1,4 +1,4 @@
-"""Loops over the rows of a tensor, and comprehensions whose results are joined or added up."""
+"""Loops over the rows of a tensor whose turns do for one row what could be done for all at once."""
 
 from __future__ import annotations
 
@@ -7,266 +7,326 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import libcst as cst
 
-from torchlint.semantics.tables.torch_classes import WRAPPERS
+from torchlint.semantics.tables.torch_classes import WRAPPERS, kind_of
 from torchlint.semantics.values import (
     Device,
     Guess,
-    Instance,
-    Library,
     Object,
     Sequence,
     Tensor,
     Unknown,
 )
+from torchlint.syntax.calls import last_name
 from torchlint.syntax.chains import dotted
-from torchlint.training.turn import JOINS, Part, Turn, UnfitError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchlint.semantics.evaluation import Evaluation
-    from torchlint.syntax.index import Index
     from torchlint.training.script import Script
 
 Gathered: TypeAlias = "cst.ListComp | cst.GeneratorExp"
 
-MAKES = frozenset({"torch.tensor", "torch.as_tensor", "torch.FloatTensor", "torch.Tensor"})
-DEEPEST = 4  # names between a tensor and the list that it was made of
+JOINS = frozenset(f"torch.{name}" for name in "stack cat concat vstack hstack".split())
+# What gives as much as there is, another number for each row, and what draws random numbers.
+UNEVEN = frozenset(
+    """nonzero unique unique_consecutive argwhere masked_select bincount histc tolist numpy
+    backward split chunk unbind repeat_interleave where rand randn randint randperm normal
+    bernoulli""".split()
+)
+MOVES = frozenset("to cuda cpu detach clone contiguous view reshape unsqueeze squeeze".split())
+OPERATIONS = (cst.BinaryOperation, cst.UnaryOperation, cst.Comparison)
+LAYERS = frozenset({"module", "criterion"})
+UNFIT = (cst.IfExp, cst.Lambda, cst.BaseComp, cst.BooleanOperation, cst.Await, cst.Yield,
+         cst.NamedExpr, cst.FormattedString)  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True)
 class RowLoop:
     """A loop that works on one row of a tensor in each turn.
 
     ``first``: the rows are those of the first dimension.  ``listed``: other rows come from a list.
-    ``picks``: a turn reads from the device which entry it takes.
+    ``picks``: a turn reads which entry it takes.  ``names`` are those that hold something of the
+    row, ``count`` the number of the turn, ``sized`` tensors of which a size is asked.
     """
 
+    script: Script
     node: cst.For | Gathered
     over: cst.BaseExpression
-    tensor: cst.BaseExpression
-    on_gpu: bool
-    first: bool
-    listed: bool
-    picks: bool
+    tensors: list[cst.BaseExpression] = field(default_factory=list)
+    first: bool = True
+    listed: bool = False
+    picks: bool = False
+    count: str = ""
+    sized: set[str] = field(default_factory=set)
+    names: set[str] = field(default_factory=set)
+    works: bool = False
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether the tensor is on a GPU."""
+        value = self.script.value(self.tensors[0])
+        return any(isinstance(one, Tensor) and one.device is Device.CUDA for one in value)
+
+    @property
+    def is_row_by_row(self) -> bool:
+        """Whether its turns compute with rows."""
+        return self.works and bool(self.tensors)
+
+    # -- what it goes through ------------------------------------------------------------------
+
+    def takes(self, target: cst.BaseExpression, over: cst.BaseExpression) -> bool:
+        """Whether a target gets a row of tensors, or the number of one, in each turn."""
+        called = self.script.name(over.func) if isinstance(over, cst.Call) else ""
+        args = [arg.value for arg in over.args] if isinstance(over, cst.Call) else []
+        match called, target:
+            case "builtins.range", cst.Name(value=name) if len(args) == 1:
+                self.count, sizes = name, set(self._sizes(args[0]))
+                self.first = sizes == {0}
+                return bool(sizes) and None not in sizes
+            case "builtins.enumerate", cst.Tuple(elements=[count, row]) if args:
+                self.count = count.value.value if isinstance(count.value, cst.Name) else ""
+                return self.takes(row.value, args[0])
+            case "builtins.zip", cst.Tuple(elements=names) if len(names) == len(args):
+                taken = [self.takes(one.value, arg) for one, arg in zip(names, args, strict=True)]
+                lists = [one for one, is_taken in zip(args, taken, strict=True) if not is_taken]
+                self.names |= {
+                    one.value for one in self.script.module.index.below(target, cst.Name)
+                }
+                self.listed = not all(_is_only(self.script, one, Tensor) for one in lists)
+                return any(taken) and all(map(self._may_be_list, lists))
+        if not isinstance(target, cst.Name) or not self._is_tensor(over):
+            return False
+        self.tensors.append(over)
+        self.names.add(target.value)
+        return True
+
+    def _may_be_list(self, node: cst.BaseExpression) -> bool:
+        return all(isinstance(one, (Sequence, Unknown, Tensor)) for one in self.script.value(node))
+
+    def _is_tensor(self, node: cst.BaseExpression) -> bool:
+        """Whether an expression is one tensor: what an unseen model gives may be several."""
+        value = self.script.value(node)
+        outputs = [
+            one
+            for made, _ in self._definitions(node)
+            if isinstance(made, cst.Call)
+            for one in self.script.value(made.func)
+            if isinstance(one, (Guess, Unknown))
+            or (isinstance(one, Object) and one.kind in WRAPPERS)
+        ]
+        return bool(value) and not outputs and all(isinstance(t, Tensor) and t.sure for t in value)
+
+    def _definitions(
+        self, node: cst.BaseExpression
+    ) -> list[tuple[cst.CSTNode | None, tuple[int, ...]]]:
+        """Return what a name is given, each with the way from there to what it gets."""
+        if not isinstance(node, cst.Name):
+            return [(node, ())]
+        bindings = self.script.connected.evaluation.bindings(node)
+        return [(one.value, one.path) for one in bindings]
+
+    def _sizes(self, count: cst.BaseExpression) -> Iterator[int | None]:
+        """Yield of which dimensions of tensors a number is the size, None where of none."""
+        for node, path in self._definitions(count):
+            place = path[0] if path else None
+            match node:
+                case cst.Call(func=cst.Name(), args=[cst.Arg(of)]) if place is None:
+                    place = 0 if self.script.name(node.func) == "builtins.len" else None
+                case cst.Call(func=cst.Attribute(of, cst.Name("size")), args=[cst.Arg(dim)]):
+                    place = _number(dim)
+                    self.sized.add(dotted(of))
+                case cst.Subscript(
+                    value=cst.Attribute(of, cst.Name("shape"))
+                    | cst.Call(func=cst.Attribute(of, cst.Name("size")), args=[]),
+                    slice=[cst.SubscriptElement(cst.Index(dim))],
+                ):
+                    place = _number(dim)
+                case (
+                    cst.Attribute(of, cst.Name("shape"))
+                    | cst.Call(func=cst.Attribute(of, cst.Name("size")), args=[])
+                ):
+                    pass
+                case _:
+                    place, of = None, count
+            is_tensor = _is_only(self.script, of, Tensor) or dotted(of) in self.sized
+            yield place if is_tensor else None
+
+    # -- what it does in each turn -------------------------------------------------------------
+
+    def fits(self, body: cst.BaseSuite) -> bool:
+        """Whether no turn needs what another one made, and what they make is joined or added up."""
+        steps = [
+            self._step(small)
+            for line in body.body
+            for small in (line.body if isinstance(line, cst.SimpleStatementLine) else [line])
+        ]
+        bound = {name for step in steps if step for name in step.names}
+        gives = False
+        for step in steps:
+            if step is None or not all(map(self.computes, step.values)):
+                return False
+            if any(one in bound for value in step.values for one in self._read(value)):
+                return False
+            if any(map(self._varies, step.values)):
+                self.names |= step.names
+                gives = gives or step.is_kept
+            bound -= set() if step.is_kept else step.names
+        return gives
+
+    def _step(self, line: cst.BaseSmallStatement | cst.BaseStatement) -> _Step | None:
+        match line:
+            case cst.Assign([cst.AssignTarget(cst.Name(name))], value):
+                added = self._added(name, value)
+                return _Step({name}, [added or value], is_kept=added is not None)
+            case cst.Assign([cst.AssignTarget(cst.Tuple(elements=parts))], value):
+                names = [one.value for one in parts]
+                if all(isinstance(one, cst.Name) for one in names):
+                    return _Step({getattr(one, "value", "") for one in names}, [value])
+            case cst.AugAssign(cst.Name(name), cst.AddAssign() | cst.SubtractAssign(), value):
+                return _Step({name}, [value], is_kept=True)
+            case cst.Assign(
+                [cst.AssignTarget(cst.Subscript(cst.Name(name)) as place)], value
+            ) | cst.AugAssign(cst.Subscript(cst.Name(name)) as place, cst.AddAssign(), value) if (
+                self._uses(place.slice[0].slice) and _is_only(self.script, place.value, Tensor)
+            ):
+                others = [one.slice for one in place.slice[1:]]
+                indices = [one.value for one in others if isinstance(one, cst.Index)]
+                return _Step({name}, [value, *indices], is_kept=True)
+            case cst.Expr(
+                cst.Call(
+                    cst.Attribute(cst.Name(name) as rows, cst.Name("append")), [cst.Arg(value)]
+                )
+            ) if self._is_list_joined(rows):
+                return _Step({name}, [value], is_kept=True)
+        return None
+
+    def _added(self, name: str, value: cst.BaseExpression) -> cst.BaseExpression | None:
+        """Return what ``total = total + x``, ``total = torch.cat([total, x])`` add."""
+        match value:
+            case cst.BinaryOperation(cst.Name(left), cst.Add() | cst.Subtract(), added):
+                return added if left == name else None
+            case cst.Call(func, [cst.Arg(cst.List([cst.Element(cst.Name(left)), added])), *_]):
+                return added.value if left == name and self.script.name(func) in JOINS else None
+        return None
+
+    def _is_list_joined(self, name: cst.Name) -> bool:
+        """Whether a list of results is stacked or added up: they all have the same shape."""
+        index = self.script.module.index
+        return any(
+            is_joined(self.script, use)
+            for use in index.named[name.value]
+            if index.scope(use) is index.scope(name) and not index.inside(use, self.node)
+        )
+
+    # -- expressions -----------------------------------------------------------------------------
+
+    def _read(self, node: cst.CSTNode) -> Iterator[str]:
+        return (one.value for one in self.script.module.index.below(node, cst.Name))
+
+    def _varies(self, node: cst.CSTNode) -> bool:
+        """Whether an expression has something of the row, or its number."""
+        return any(one == self.count or one in self.names for one in self._read(node))
+
+    def computes(self, node: cst.BaseExpression) -> bool:
+        """Whether an expression does the same with torch for each row, as long as they all are."""
+        index = self.script.module.index
+        counted = [self._subscript(one) for one in index.below(node, cst.Subscript)]
+        calls = [self._call(one) for one in index.below(node, cst.Call)]
+        if None in counted or None in calls or any(any(index.below(node, one)) for one in UNFIT):
+            return False
+        works = (one for kind in OPERATIONS for one in index.below(node, kind))
+        self.works = self.works or True in calls or any(map(self._varies, works))
+        uses = sum(one == self.count for one in self._read(node))
+        return uses == sum(one for one in counted if one)
+
+    def _uses(self, one: cst.BaseSlice) -> int:
+        """Return how often ``i`` and ``i : i + 1``, which take one row, name the number."""
+        match one:
+            case cst.Index(cst.Name(name)):
+                return int(name == self.count)
+            case cst.Slice(cst.Name(low), cst.BinaryOperation(cst.Name(high), cst.Add())):
+                return 2 * (low == high == self.count)
+        return 0
+
+    def _subscript(self, node: cst.Subscript) -> int | None:
+        """Return how often an index names the number of the turn, None where it does not fit."""
+        uses = [self._uses(one.slice) for one in node.slice]
+        others = [one.slice for one, used in zip(node.slice, uses, strict=True) if not used]
+        varies = [one for one in others if self._varies(one)]
+        if (self._varies(node.value) or any(uses)) and varies:
+            return None  # a mask, as long a piece as the row says, a diagonal
+        if any(uses):
+            is_tensor = dotted(node.value) in self.sized or _is_only(
+                self.script, node.value, Tensor
+            )
+            if self._varies(node.value) or not is_tensor:
+                return None
+            self.tensors.append(node.value)
+            self.first = self.first and bool(uses[0])
+        self.picks = self.picks or bool(varies)
+        return None if any(isinstance(one, cst.Slice) for one in varies) else sum(uses)
+
+    def _call(self, call: cst.Call) -> bool | None:
+        """Return whether a call computes with the row, None where it does not fit."""
+        name, owner = self.script.name(call.func), getattr(call.func, "value", call)
+        last = name.rpartition(".")[2] or last_name(call.func)
+        is_choice = last == "where" and len(call.args) == 3
+        is_uneven = last in UNEVEN and not is_choice
+        if is_uneven or last.endswith("_") or any(arg.star for arg in call.args):
+            return None
+        if name in ("builtins.float", "builtins.int", "builtins.len"):
+            return False
+        value = self.script.value(call.func)
+        kinds = {kind_of(one.kind) if isinstance(one, Object) else "" for one in value}
+        is_method = isinstance(call.func, cst.Attribute) and not name
+        is_of_tensor = is_method and (self._varies(owner) or _is_only(self.script, owner, Tensor))
+        if name.startswith("torch.") or is_of_tensor or (kinds and kinds <= LAYERS):
+            return last not in MOVES and name not in JOINS and self._varies(call)
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A statement of a turn: the names that it changes, what it computes, whether that is left."""
+
+    names: set[str]
+    values: list[cst.BaseExpression]
+    is_kept: bool = False
 
 
 def row_loops(script: Script) -> Iterator[RowLoop]:
     """Yield the loops whose turns do for one row what could be done for all of them."""
     index = script.module.index
     for loop in index.of(cst.For):
-        if loop.orelse is None and loop.asynchronous is None:
-            yield from _found(script, loop, loop)
+        found = RowLoop(script, loop, loop.iter)
+        if found.takes(loop.target, loop.iter) and found.fits(loop.body) and found.is_row_by_row:
+            yield found
     gatherings: list[Gathered] = [*index.of(cst.ListComp), *index.of(cst.GeneratorExp)]
-    for gathered in gatherings:
-        over = gathered.for_in
-        if over.inner_for_in is None and not over.ifs and _is_joined(script, gathered):
-            yield from _found(script, gathered, over)
+    for one in gatherings:
+        over = one.for_in
+        found = RowLoop(script, one, over.iter)
+        if over.inner_for_in is None and not over.ifs and is_joined(script, one):
+            fits = found.takes(over.target, over.iter) and found.computes(one.elt)
+            yield from [found] if fits and found.is_row_by_row else []
 
 
-def _found(
-    script: Script, node: cst.For | Gathered, loop: cst.For | cst.CompFor
-) -> Iterator[RowLoop]:
-    evaluation = script.connected.evaluation
-    rows = _Rows(evaluation, script.module.index)
-    if not rows.take(loop.target, loop.iter, is_outer=True) or _is_scripted(script, node):
-        return
-    turn = Turn(evaluation, rows.names, frozenset(rows.sized))
-    try:
-        if isinstance(node, cst.For):
-            turn.run(node.body, script.module.index)
-        else:
-            turn.gives = turn.part(node.elt) in (Part.ROW, Part.INDEX)
-    except UnfitError:
-        return
-    taken = [*rows.taken, *turn.taken]
-    ends = all(_is_list_joined(script, name, node) for name in turn.grown)
-    if turn.works and turn.gives and taken and ends:
-        first = rows.first and all(one for _, one in taken)
-        tensor = taken[0][0]
-        on_gpu = any(getattr(one, "device", None) is Device.CUDA for one in script.value(tensor))
-        listed = rows.listed or turn.unsure
-        yield RowLoop(node, loop.iter, tensor, on_gpu, first, listed, turn.picks)
-
-
-def _is_scripted(script: Script, node: cst.CSTNode) -> bool:
-    """Whether the loop is compiled with its function: Python runs none of it."""
-    function = script.module.function(node)
-    return function is not None and any(
-        script.name(one.decorator).startswith("torch.jit.") for one in function.decorators
+def is_joined(script: Script, node: cst.CSTNode) -> bool:
+    """Whether a list is given to `torch.stack`, `torch.cat` or `sum`."""
+    arg = script.module.parent(node)
+    call = script.module.parent(arg) if isinstance(arg, cst.Arg) else None
+    return (
+        isinstance(call, cst.Call)
+        and call.args[0] is arg
+        and script.name(call.func) in JOINS | {"builtins.sum"}
     )
 
 
-# -- what a loop takes in each turn ---------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class _Rows:
-    """What a loop gives to names in each turn, and the tensors that it takes the rows of."""
-
-    evaluation: Evaluation
-    index: Index
-    names: dict[str, Part] = field(default_factory=dict)
-    taken: list[tuple[cst.BaseExpression, bool]] = field(default_factory=list)
-    sized: set[str] = field(default_factory=set)
-    first: bool = True
-    listed: bool = False
-
-    def take(
-        self, target: cst.BaseExpression, over: cst.BaseExpression, *, is_outer: bool = False
-    ) -> bool:
-        """Whether a target gets a row of tensors, or the number of one, in each turn."""
-        called = _library(self.evaluation, over.func) if isinstance(over, cst.Call) else ""
-        args = [arg.value for arg in over.args] if isinstance(over, cst.Call) else []
-        match called, target:
-            case "builtins.range", cst.Name(value=name) if is_outer and len(args) == 1:
-                sizes = self._sizes(args[0])
-                self.names[name], self.first = Part.COUNT, sizes == {0}
-                return bool(sizes)
-            case "builtins.enumerate", cst.Tuple(elements=[count, row]) if args:
-                if not isinstance(count.value, cst.Name):
-                    return False
-                self.names[count.value.value] = Part.COUNT
-                return self.take(row.value, args[0])
-            case "builtins.zip", cst.Tuple(elements=names) if len(names) == len(args):
-                return self._zipped(
-                    [(name.value, arg) for name, arg in zip(names, args, strict=True)]
-                )
-        if not isinstance(target, cst.Name) or not self._is_tensor(over):
-            return False
-        self.taken.append((over, True))
-        self.names[target.value] = Part.ROW
-        return True
-
-    def _zipped(self, pairs: list[tuple[cst.BaseExpression, cst.BaseExpression]]) -> bool:
-        """Whether tensors are gone through; lists beside one that was made of a list."""
-        lists = [pair for pair in pairs if not self.take(*pair)]
-        for target, over in lists:
-            value = self.evaluation.value(over)
-            is_batch = self._is_tensor(over, sure=False)
-            is_list = any(isinstance(one, (Sequence, Unknown)) for one in value)
-            names = [
-                part.value if isinstance(part, cst.Element) else part
-                for part in (target.elements if isinstance(target, cst.Tuple) else [target])
-            ]
-            if not (is_batch or is_list) or not all(isinstance(one, cst.Name) for one in names):
-                return False
-            self.names.update((one.value, Part.ROW) for one in names if isinstance(one, cst.Name))
-            self.listed = self.listed or not is_batch
-        made = (_is_of_list(self.evaluation, self.index, tensor, 0) for tensor, _ in self.taken)
-        return bool(self.taken) and (not self.listed or all(made))
-
-    def _sizes(self, count: cst.BaseExpression) -> set[int]:
-        """Return of which dimensions of tensors a number is the size."""
-        found: set[int] = set()
-        for node, path in _definitions(self.evaluation, count):
-            size = self._size(node, path)
-            if size is None:
-                return set()
-            found.add(size)
-        return found
-
-    def _size(self, node: cst.CSTNode | None, path: tuple[int, ...]) -> int | None:
-        match node:
-            case cst.Call(func=cst.Name(), args=[cst.Arg(tensor)]) if not path:
-                is_len = _library(self.evaluation, node.func) == "builtins.len"
-                return 0 if is_len and self._is_tensor(tensor, sure=False) else None
-            case cst.Call(func=cst.Attribute(tensor, cst.Name("size")), args=[cst.Arg(dim)]):
-                self.sized.add(dotted(tensor))
-                place = _number(dim)
-            case cst.Subscript(
-                value=cst.Attribute(tensor, cst.Name("shape"))
-                | cst.Call(func=cst.Attribute(tensor, cst.Name("size")), args=[]),
-                slice=[cst.SubscriptElement(cst.Index(dim))],
-            ):
-                place = _number(dim)
-            case (
-                cst.Attribute(tensor, cst.Name("shape"))
-                | cst.Call(func=cst.Attribute(tensor, cst.Name("size")), args=[])
-            ) if path:
-                place = path[0]
-            case _:
-                return None
-        value = self.evaluation.value(tensor)
-        is_fit = not self._is_kept(tensor) and all(isinstance(o, (Tensor, Unknown)) for o in value)
-        return place if is_fit else None
-
-    def _is_tensor(self, node: cst.BaseExpression, *, sure: bool = True) -> bool:
-        """Whether an expression is a tensor, and no state of an object."""
-        value = self.evaluation.value(node)
-        return (
-            any(isinstance(one, Tensor) for one in value)
-            and all(
-                isinstance(one, Tensor) and one.sure if sure else isinstance(one, (Tensor, Unknown))
-                for one in value
-            )
-            and not self._is_kept(node)
-            and not any(self._is_output(one) for one, _ in _definitions(self.evaluation, node))
-        )
-
-    def _is_kept(self, node: cst.BaseExpression) -> bool:
-        """``self.queue``: of what an object keeps the rows are few, or no samples."""
-        owner = node.value if isinstance(node, cst.Attribute) else None
-        value = self.evaluation.value(owner)
-        return any(isinstance(one, Instance) for one in value)
-
-    def _is_output(self, node: cst.CSTNode | None) -> bool:
-        """Whether something comes from a model that is not seen: it may be several tensors."""
-        value = self.evaluation.value(node.func) if isinstance(node, cst.Call) else ()
-        return any(
-            isinstance(one, (Guess, Unknown)) or (isinstance(one, Object) and one.kind in WRAPPERS)
-            for one in value
-        )
+def _is_only(script: Script, node: cst.BaseExpression, kind: type) -> bool:
+    """Whether an expression is of a kind, as far as it is known."""
+    value = script.value(node)
+    others = [one for one in value if not isinstance(one, kind)]
+    return len(others) < len(value) and all(isinstance(one, Unknown) for one in others)
 
 
 def _number(node: cst.BaseExpression) -> int | None:
     return int(node.value) if isinstance(node, cst.Integer) else None
-
-
-def _definitions(
-    evaluation: Evaluation, node: cst.BaseExpression
-) -> list[tuple[cst.CSTNode | None, tuple[int, ...]]]:
-    """Return what a name is given, each with the way from there to what it gets."""
-    if not isinstance(node, cst.Name):
-        return [(node, ())]
-    return [(one.value, one.path) for one in evaluation.bindings(node)]
-
-
-def _is_of_list(evaluation: Evaluation, index: Index, node: cst.CSTNode, depth: int) -> bool:
-    """``torch.tensor(returns)``, also where it has been scaled."""
-    if any(_library(evaluation, call.func) in MAKES for call in index.below(node, cst.Call)):
-        return True
-    return depth < DEEPEST and any(
-        value is not None and _is_of_list(evaluation, index, value, depth + 1)
-        for name in index.below(node, cst.Name)
-        for value, _ in _definitions(evaluation, name)
-    )
-
-
-# -- what becomes of what the turns give ----------------------------------------------------------
-
-
-def _is_list_joined(script: Script, name: cst.Name, loop: cst.CSTNode) -> bool:
-    """Whether a list of results is stacked or added up: they all have the same shape."""
-    index = script.module.index
-    return any(
-        _is_joined(script, use)
-        for use in index.named[name.value]
-        if index.scope(use) is index.scope(name) and not index.inside(use, loop)
-    )
-
-
-def _is_joined(script: Script, node: cst.CSTNode) -> bool:
-    """Whether a list is given to `torch.stack`, `torch.cat` or `sum`."""
-    arg = script.module.parent(node)
-    call = script.module.parent(arg) if isinstance(arg, cst.Arg) else None
-    if not isinstance(call, cst.Call) or call.args[0] is not arg:
-        return False
-    return script.name(call.func) in JOINS | {"builtins.sum"}
-
-
-def _library(evaluation: Evaluation, node: cst.BaseExpression) -> str:
-    match evaluation.value(node):
-        case (Library(name=name),):
-            return name
-    return ""

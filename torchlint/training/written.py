@@ -10,9 +10,9 @@ import libcst as cst
 from torchlint.semantics.array_types import SAME
 from torchlint.semantics.numpy_calls import READ_ONLY
 from torchlint.semantics.values import Array, Method, Number, Tensor
+from torchlint.syntax.calls import keyword_of
 
 if TYPE_CHECKING:
-    from torchlint.syntax.scopes import Binding
     from torchlint.training.script import Script
 
 DEEPEST = 3
@@ -65,7 +65,7 @@ def is_written(script: Script, node: cst.CSTNode, depth: int = 0) -> bool | None
             found = {
                 is_written(script, use, depth + 1)
                 for use in module.index.named[name.value]
-                if any(one.node is name for one in _bindings(script, use))
+                if any(one.node is name for one in script.connected.evaluation.bindings(use))
             }
             return True if True in found else None if None in found else False
     return False if isinstance(parent, _READS) else None
@@ -87,8 +87,12 @@ def _is_written_by(script: Script, arg: cst.Arg, call: cst.Call, depth: int) -> 
     """Whether a call writes into what it is given: models, losses and most functions do not."""
     name = script.name(call.func)
     last = name.rpartition(".")[2]
-    is_out = arg.keyword is not None and arg.keyword.value == "out"
-    if is_out or _is_in_place(last) or last in _CHANGE_FIRST or ".distributed." in name:
+    if (
+        keyword_of(arg) == "out"
+        or _is_in_place(last)
+        or last in _CHANGE_FIRST
+        or ".distributed." in name
+    ):
         return True
     if last in _VIEWS:
         return is_written(script, call, depth)
@@ -133,7 +137,8 @@ def holder_of(script: Script, node: cst.BaseExpression, depth: int = 0) -> Holde
 
 
 def _holder_of_name(script: Script, node: cst.Name, depth: int) -> Holder:
-    index, bindings = script.module.index, _bindings(script, node)
+    index, reaching = script.module.index, script.connected.evaluation.bindings
+    bindings = reaching(node)
     scope = index.scope(node)
     function, owner = scope.function(), scope.owner(node.value)
     loops = [
@@ -152,7 +157,7 @@ def _holder_of_name(script: Script, node: cst.Name, depth: int) -> Holder:
             found.append(Holder.OTHERS)
     for use in index.named[node.value]:
         is_here = index.scope(use).function() is function
-        is_same = not is_here or not bindings or set(bindings) & set(_bindings(script, use))
+        is_same = not is_here or not bindings or set(bindings) & set(reaching(use))
         if use is node or not is_same or index.scope(use).owner(use.value) is not owner:
             continue
         is_later = not is_here or index.order(use) > index.order(node)
@@ -162,7 +167,3 @@ def _holder_of_name(script: Script, node: cst.Name, depth: int) -> Holder:
         elif is_changed is None:
             found.append(Holder.OTHERS)
     return max(found)
-
-
-def _bindings(script: Script, node: cst.Name) -> tuple[Binding, ...]:
-    return tuple(script.connected.evaluation.reaching.get(id(node), ()))
