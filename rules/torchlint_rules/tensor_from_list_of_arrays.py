@@ -65,7 +65,8 @@ import libcst as cst
 from torchlint.edits.fix import Fix
 from torchlint.edits.rewrites import AddImport, Replace
 from torchlint.rule import Finding
-from torchlint.semantics.array_types import dtype_named, flat
+from torchlint.semantics.array_types import dtype_named
+from torchlint.semantics.sets import parts_of
 from torchlint.semantics.values import Array, Nothing, Place, Sequence, Tensor, Truth
 from torchlint.syntax.scopes import Bind
 from torchlint.training.spelling import beside, name_at
@@ -131,7 +132,7 @@ def is_tensor(
 def holds_arrays(script: Script, node: cst.BaseExpression) -> bool:
     """Whether an expression is a list or tuple of arrays, and of nothing else."""
     value, elements = script.value(node), script.connected.evaluation.elements
-    held = [one for one in flat(value) if one not in value]
+    held = [each for one in value for part in parts_of(one) for each in part]
     held += [each for one in value if isinstance(one, Sequence) and one.made
              for each in elements(one.made).value]  # fmt: skip
     lists = all(isinstance(one, Sequence) and one.kind in ("list", "tuple") for one in value)

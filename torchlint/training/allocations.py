@@ -19,12 +19,10 @@ from torchlint.semantics.values import (
     Library,
     Number,
     Place,
-    Sequence,
     Tensor,
     Text,
 )
-from torchlint.syntax.calls import keywords
-from torchlint.syntax.scopes import Bind
+from torchlint.syntax.calls import keyword_of, keywords, positional
 from torchlint.training.conventions import suggested
 
 if TYPE_CHECKING:
@@ -33,7 +31,6 @@ if TYPE_CHECKING:
 
     from torchlint.semantics.evaluation import Evaluation
     from torchlint.semantics.values import Value
-    from torchlint.syntax.scopes import Binding
 
     Holders: TypeAlias = Mapping[At, list[tuple[int, cst.BaseExpression]]]
 
@@ -41,7 +38,7 @@ MOVERS = ("to", "cuda", "type", "type_as")
 # Methods that do to a tensor on a GPU what they do to it on the host, bit for bit.
 SAME = frozenset(
     """view reshape unsqueeze squeeze transpose permute t flatten repeat contiguous float double
-    long int bool expand expand_as""".split()
+    long int bool""".split()
 )
 FILLS = frozenset({"fill_", "zero_", "normal_", "uniform_", "random_"})
 SIZED = frozenset(
@@ -56,9 +53,8 @@ TYPED = {
 OF_VALUES = ("torch.tensor", "torch.as_tensor", "torch.from_numpy", *TYPED)
 MAKERS = frozenset(name.rpartition(".")[2] for name in (*SIZED, *OF_VALUES))
 CHOSEN = frozenset({"generator", "out"})  # who asks for these needs the host
-_COUNTS = ((Library("builtins.len"),), (Library("builtins.int"),))
 _SHAPES = frozenset("shape device dtype ndim size dim numel requires_grad is_cuda __len__".split())
-_HANDS_ON = frozenset({"torch.autograd.Variable", "builtins.isinstance", "torch.is_tensor"})
+_PASSES_ON = (cst.Assign, cst.AssignTarget, cst.AnnAssign, cst.Return, cst.IfExp)
 _FILLED = frozenset("zeros ones full empty eye arange linspace rand randn random normal uniform "
                    "randint random_sample standard_normal permutation".split())  # fmt: skip
 
@@ -110,13 +106,14 @@ def allocations(evaluation: Evaluation) -> tuple[Allocation, ...]:
 
 def _uploaded(evaluation: Evaluation, call: cst.Call, file: int) -> At | None:
     """``torch.cuda.FloatTensor(values)``, ``torch.tensor(values, device=device)``."""
-    names = [one.name for one in _values(evaluation, call.func) if isinstance(one, Library)]
+    names = [one.name for one in evaluation.value(call.func) if isinstance(one, Library)]
     if not any(name in OF_VALUES or name.startswith("torch.cuda.") for name in names):
         return None
-    value = _values(evaluation, call)
+    value = evaluation.value(call)
     is_there = any(isinstance(one, Tensor) and one.device is Device.CUDA for one in value)
-    plain = [arg for arg in call.args if arg.keyword is None or arg.keyword.value == "data"]
-    if not is_there or len(plain) != 1 or _is_size(evaluation, plain[0].value):
+    plain = [arg.value for arg in call.args if keyword_of(arg) in ("", "data")]
+    may_be_size = any(name not in OF_VALUES[:3] for name in names)
+    if not is_there or len(plain) != 1 or (may_be_size and _is_size(evaluation, plain[0])):
         return None
     return evaluation.at(call, file)
 
@@ -143,7 +140,7 @@ def move_argument(move: cst.Call) -> cst.BaseExpression | None:
     for arg in move.args:
         if arg.star:
             return None
-        if arg.keyword is None or arg.keyword.value in ("device", "other"):
+        if keyword_of(arg) in ("", "device", "other"):
             return arg.value
     return None
 
@@ -174,33 +171,19 @@ def _origins(
 def maker(evaluation: Evaluation, call: cst.Call) -> str | None:
     """Return the function of torch that makes such a tensor on a device.
 
-    "" for one of given values; None where the tensor has to be made on the host, where nobody knows
-    what makes it, and where it holds nothing.
+    "" for one of given values; None where the tensor has to be made on the host, and where nobody
+    knows what makes it.
     """
-    name = next((n.name for n in _values(evaluation, call.func) if isinstance(n, Library)), "")
-    words = keywords(call).keys()
-    if words & CHOSEN or any(arg.star for arg in call.args):
+    name = next((n.name for n in evaluation.value(call.func) if isinstance(n, Library)), "")
+    words, plain = keywords(call), positional(call)
+    if words.keys() & CHOSEN or any(arg.star for arg in call.args):
         return None
-    plain = [arg.value for arg in call.args if arg.keyword is None]
     if name in SIZED:
         is_of_tensors = name == "torch.normal" and len(plain) < 3 and "size" not in words
-        return None if is_of_tensors or _is_empty(evaluation, name, plain) else name[6:]
+        return None if is_of_tensors else name[6:]
     if name in TYPED and (len(plain) > 1 or (plain and _is_size(evaluation, plain[0]))):
-        return None if _is_empty(evaluation, name, plain) else "empty"
-    if name in OF_VALUES and plain:
-        return "full" if _is_repeated(evaluation, plain[0]) else ""
-    return None
-
-
-def _is_empty(evaluation: Evaluation, name: str, sizes: list[cst.BaseExpression]) -> bool:
-    """``torch.zeros((0, n))``: there is nothing to copy."""
-    if name in ("torch.full", "torch.arange", "torch.linspace", "torch.normal", "torch.randint"):
-        return False
-    values = [_values(evaluation, size) for size in sizes]
-    for one in values[0] if values else ():
-        if isinstance(one, Sequence) and one.elements is not None:
-            values += one.elements
-    return any(value == (Number(0),) for value in values)
+        return "empty"
+    return "" if name in OF_VALUES and plain else None
 
 
 def _is_size(evaluation: Evaluation, node: cst.BaseExpression) -> bool:
@@ -210,63 +193,13 @@ def _is_size(evaluation: Evaluation, node: cst.BaseExpression) -> bool:
             cst.Call(func=cst.Attribute(value=of, attr=cst.Name("size")), args=[])
             | cst.Attribute(value=of, attr=cst.Name("shape"))
         ):
-            return any(isinstance(one, Tensor) for one in _values(evaluation, of))
-    return is_whole(evaluation, node)
+            return any(isinstance(one, Tensor) for one in evaluation.value(of))
+    return is_number(evaluation.value(node))
 
 
-def is_whole(evaluation: Evaluation, node: cst.CSTNode | None) -> bool:
-    """Whether an expression is certainly a whole number."""
-    match node:
-        case cst.UnaryOperation(operator=cst.Minus(), expression=inner):
-            return is_whole(evaluation, inner)
-        case cst.BinaryOperation(
-            operator=cst.Add() | cst.Subtract() | cst.Multiply() | cst.FloorDivide()
-        ):
-            return is_whole(evaluation, node.left) and is_whole(evaluation, node.right)
-        case cst.Call(func=cst.Attribute(attr=cst.Name("size")), args=[_]):
-            return True
-        case cst.Call(func=func):
-            return _values(evaluation, func) in _COUNTS
-        case cst.Subscript(value=cst.Attribute(attr=cst.Name("shape"))):
-            return True
-        case cst.Name():
-            bound = evaluation.bindings(node)
-            if bound and all(_binds_whole(evaluation, one) for one in bound):
-                return True
-    value = evaluation.value(node)
-    return bool(value) and all(isinstance(n, Number) and isinstance(n.value, int) for n in value)
-
-
-def _binds_whole(evaluation: Evaluation, one: Binding) -> bool:
-    """``n = len(x)``, ``n, m = x.shape``, ``for n in range(...)``, ``n: int``."""
-    match one.kind, one.value:
-        case Bind.ASSIGN, cst.Attribute(attr=cst.Name("shape")):
-            return True
-        case Bind.ASSIGN, cst.Call(func=cst.Attribute(attr=cst.Name("size"))):
-            return True
-        case Bind.ASSIGN, value:
-            return one.is_plain and is_whole(evaluation, value)
-        case Bind.FOR, cst.Call(func=func):
-            return not one.path and _values(evaluation, func) == (Library("builtins.range"),)
-        case Bind.PARAMETER, cst.Param(annotation=cst.Annotation(annotation=kind)):
-            return _values(evaluation, kind) == (Library("builtins.int"),)
-    return False
-
-
-def is_number(evaluation: Evaluation, node: cst.BaseExpression) -> bool:
-    """Whether an expression is certainly a number."""
-    value = _values(evaluation, node)
+def is_number(value: Value) -> bool:
+    """Whether a value is certainly a number."""
     return bool(value) and all(isinstance(one, Number) for one in value)
-
-
-def _is_repeated(evaluation: Evaluation, data: cst.BaseExpression) -> bool:
-    """``[value]``, ``[value] * n``: what ``torch.full`` makes of one number."""
-    match data:
-        case cst.BinaryOperation(operator=cst.Multiply(), left=inner):
-            return _is_repeated(evaluation, inner)
-        case cst.List(elements=[cst.Element(value=value)]):
-            return is_number(evaluation, value)
-    return False
 
 
 # -- what else uses it -----------------------------------------------------------------------
@@ -277,7 +210,7 @@ def holders_of(evaluation: Evaluation) -> Holders:
     found: dict[At, list[tuple[int, cst.BaseExpression]]] = {}
     for file, module in enumerate(evaluation.files.modules):
         for node in (*module.index.of(cst.Name), *module.index.of(cst.Attribute)):
-            value = _values(evaluation, node)
+            value = evaluation.value(node)
             if any(isinstance(one, Tensor) and one.device is Device.CUDA for one in value):
                 continue  # it may have been moved by now
             for one in value:
@@ -292,48 +225,28 @@ def _is_only_moved(evaluation: Evaluation, uses: list[tuple[int, cst.BaseExpress
 
 
 def _hands_on(evaluation: Evaluation, file: int, node: cst.CSTNode) -> bool:
-    index = evaluation.index(file)
+    index = evaluation.module(file).index
     parent = index.parent(node)
     match parent:
         case cst.Attribute(value=value, attr=cst.Name(value=name)) if value is node:
             return name in _SHAPES | SAME | FILLS or name in MOVERS
         case cst.Arg():
             call = index.parent(parent)
-            called = _values(evaluation, call.func) if isinstance(call, cst.Call) else ()
-            return bool(called) and all(
-                isinstance(one, Function) or (isinstance(one, Library) and one.name in _HANDS_ON)
-                for one in called
-            )
-        case cst.Assign() | cst.AssignTarget() | cst.AnnAssign() | cst.Return() | cst.IfExp():
-            return True
-        case cst.Element():
-            return isinstance(index.parent(parent), cst.Tuple)
-        case cst.Comparison(comparisons=[cst.ComparisonTarget(operator=cst.Is() | cst.IsNot())]):
-            return True
-    return False
-
-
-# -- arrays on their way ---------------------------------------------------------------------
+            called = evaluation.value(call.func) if isinstance(call, cst.Call) else ()
+            return bool(called) and all(isinstance(one, Function) for one in called)
+    return isinstance(parent, _PASSES_ON)
 
 
 def array_of(evaluation: Evaluation, made: cst.Call, uses: Holders) -> cst.Call | None:
     """Return the call of NumPy that only fills memory for a tensor, and for nothing else."""
     data = made.args[0].value if made.args else None
-    for one in _values(evaluation, data) if data else ():
+    for one in evaluation.value(data):
         if isinstance(one, Array) and one.made is not None:
-            others = [use for use in uses.get(one.made, []) if use[1] is not data]
-            if not _is_only_moved(evaluation, others):
-                continue
             call = evaluation.node(one.made)
-            if isinstance(call, cst.Call) and any(
-                isinstance(n, Library)
-                and n.name.startswith("numpy.")
-                and n.name.rpartition(".")[2] in _FILLED
-                for n in _values(evaluation, call.func)
-            ):
+            names = evaluation.value(call.func) if isinstance(call, cst.Call) else ()
+            fills = any(isinstance(n, Library) and n.name.startswith("numpy.")
+                        and n.name.rpartition(".")[2] in _FILLED for n in names)  # fmt: skip
+            others = [use for use in uses.get(one.made, []) if use[1] is not data]
+            if fills and isinstance(call, cst.Call) and _is_only_moved(evaluation, others):
                 return call
     return None
-
-
-def _values(evaluation: Evaluation, node: cst.BaseExpression) -> Value:
-    return evaluation.value(node)
