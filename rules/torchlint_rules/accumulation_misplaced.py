@@ -2,13 +2,11 @@
 
 ## Why
 To train with a batch that does not fit, a script runs several backward passes before it lets the
-optimizer step: each pass adds its gradients to those before it.  A `zero_grad()` in every turn of
-the loop throws away what has been added up so far: the optimizer then sees the last of the batches
-only, and all other forward and backward passes were for nothing.
+optimizer step.  A `zero_grad()` in every turn throws away what they have added up: the optimizer
+sees the last of the batches only, and all other passes were for nothing.
 
-What belongs to the whole window goes where the step is: `zero_grad()`, and clipping (TL607c), which
-otherwise clips parts of a gradient.  What belongs to each batch is its share of the loss, divided
-by the number of batches (TL607b), else the gradient is that many times what it would be.
+Clipping in every turn (TL607c) clips parts of a gradient; it belongs before the step.  A loss that
+is not divided by the number of batches (TL607b) makes the gradient that many times as large.
 
 ## Bad
     import torch
@@ -34,20 +32,19 @@ by the number of batches (TL607b), else the gradient is that many times what it 
                 optimizer.zero_grad()
 
 ## Leaves alone
-- Steps of an optimizer that gets its gradients in the same turns only.
 - Conditions on what the loop does not count, such as the epoch, and windows of one batch.
+- Backward passes under the condition of the step.
 - Steps that touch `.grad` themselves: the gradients of each batch may be kept elsewhere.
 - TL607b: losses that are no mean or are divided by anything, and files that multiply or divide by
   the number of batches, such as for a learning rate.
 
-Where it is not seen that the condition counts the turns of the loop, where another condition
-decides as well, and under a framework, it is information.
+Information where it is not seen that the condition counts the turns of the loop, where another
+condition decides as well, and under a framework.
 
 ## Fix safety
 Unsafe, since it changes the training, as it was meant to be: `zero_grad()` moves behind the step,
-and one is put before the loop, for what a last, incomplete window has left; out of a loop of its
-own it moves before that loop.  There is a fix only where the loss is divided already, and none
-under a framework.
+and one is put before the loop, for what a last, incomplete window has left.  There is a fix only
+where the loss is divided already, and none under a framework.
 
 ## Evidence
 `torchlint bench TL607` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time

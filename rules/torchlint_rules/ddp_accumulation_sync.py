@@ -40,22 +40,21 @@ outside of it averages the sum.
                 optimizer.zero_grad()
 
 ## Leaves alone
-- Steps that call `no_sync()` around the forward and the backward pass, in functions of theirs, or
-  set `require_backward_grad_sync`.
-- Models that are not seen to be wrapped by torch's own `DistributedDataParallel`.
-- `static_graph=True`: there `no_sync()` fails with an error.
+- Steps that call `no_sync()` around the forward and the backward pass, or set
+  `require_backward_grad_sync`.
+- Models that are not seen to be wrapped by torch's own `DistributedDataParallel`, and
+  `static_graph=True`: there `no_sync()` fails with an error.
 - Steps that read or clip the gradients in each turn, or drop them (TL607), and frameworks.
 - Accumulation over one micro-batch.
 
-Where the number of micro-batches is not known, or one unless an option says otherwise, it is
-information.  `no_sync()` around the backward pass alone is reported as well: what the forward pass
-has prepared averages all the same.
+Information where the number of micro-batches is not known, or one unless an option says otherwise.
+`no_sync()` around the backward pass alone is reported as well: what the forward pass has prepared
+averages all the same.
 
 ## Fix safety
 There is no fix: forward and backward pass have to go under one `with`, and what stands between
-them, and clips or reads the gradients, has to be looked at.  A step that takes what is left after
-the last whole window needs the average too: its last batch must not be under `no_sync()`, or the
-processes drift apart.  The sums are rounded in another order.
+them has to be looked at.  A step that takes what is left after the last whole window needs the
+average too, or the processes drift apart.  The sums are rounded in another order.
 
 ## Evidence
 With torch 2.13.0+cpu and two processes over gloo, three micro-batches a step: after three steps

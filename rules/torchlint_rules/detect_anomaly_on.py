@@ -89,37 +89,42 @@ SWITCH, BLOCK = "torch.autograd.set_detect_anomaly", "torch.autograd.detect_anom
 TRAINER = "lightning.Trainer"
 PASSES = {Effect.BACKWARD, Effect.GRAD, Effect.FORWARD}
 COSTS = "searches every gradient for NaN and records a traceback of every operation"
-HELP = "Switch it on to look for a NaN, by an option of the script, and off again."
 
 
 def detect_anomaly_on(script: Script) -> Iterator[Finding]:
     """Find anomaly detection that is always on."""
+    connected, module = script.connected, script.module
     switches = list(script.calls_of(SWITCH))
-    is_kept = all(is_on(argument(script, call, "mode")) for call, _ in switches)
+    stays = all(is_on(argument(script, call, "mode")) for call, _ in switches)
     for call, name in [*switches, *script.calls_of(BLOCK), *script.calls_of(TRAINER)]:
         given = argument(script, call, "detect_anomaly" if name == TRAINER else "mode")
-        if (name != BLOCK and not is_on(given)) or script.connected.frequencies.on_request(
-            call, script.file
-        ):
+        is_asked = connected.frequencies.on_request(call, script.file)
+        if is_asked or (name != BLOCK and not is_on(given)):
             continue
-        above = script.module.parent(call)
+        item, frequency = module.parent(call), script.frequency(call)
+        literal = given.node if given and isinstance(given.node, cst.Name) else None
+        literal = literal if literal and literal.value == "True" else None
         if name == TRAINER:
-            yield trainer(script, call, given)
-        elif isinstance(above, cst.WithItem):
-            yield block(script, call, above)
-        elif name == SWITCH and stays_on(script, call, kept=is_kept):
-            yield switch(script, call, given)
-
-
-def stays_on(script: Script, call: cst.Call, *, kept: bool) -> bool:
-    """Whether nothing switches it off before a step of the training."""
-    is_kept = kept or script.frequency(call).rate is Rate.STEP
-    return is_kept and not script.connected.calls(TRAINER)
+            arg = next((arg for arg in call.args if arg.value is literal), None)
+            off = fix(script, "Leave it out", RemoveArgument(call, arg)) if arg else None
+            what = f"`{module.brief(call.func)}` is told to detect anomalies, which {COSTS}"
+            is_option = any(getattr(one, "option", None) for one in (given.value if given else ()))
+            yield finding(arg or call, what, off, is_sure=not is_option)
+        elif isinstance(item, cst.WithItem):
+            is_sure = trains(script, call, module.parent(item)) and not connected.calls(TRAINER)
+            off = fix(script, "Take the block out of it", Unwrap(item)) if is_sure else None
+            what = f"`{module.brief(call)}` {COSTS}{'' if is_sure else ', if the block runs one'}"
+            yield finding(call, what, off, is_sure=is_sure)
+        elif (stays or frequency.rate is Rate.STEP) and not connected.calls(TRAINER):
+            is_sure = literal is not None and (frequency.known or trains(script, call))
+            off = fix(script, "Pass False", Replace(literal, "False")) if literal else None
+            what = f"`{module.brief(call)}` {COSTS}"
+            yield finding(call, what, off if is_sure else None, is_sure=is_sure)
 
 
 def argument(script: Script, call: cst.Call, name: str) -> Argument | None:
     """Return the argument that says whether it is on."""
-    names = ("mode", "check_nan") if name == "mode" else ("*",)
+    names = ("mode", "check_nan") if name == "mode" else ()
     return given_to(script.connected.evaluation, call, names)[0].get(name)
 
 
@@ -130,57 +135,22 @@ def is_on(given: Argument | None) -> bool:
     )
 
 
-def switch(script: Script, call: cst.Call, given: Argument | None) -> Finding:
-    """``set_detect_anomaly(True)``: for the whole process."""
-    effects = script.connected.frequencies.effects
+def trains(script: Script, call: cst.Call, block: cst.CSTNode | None = None) -> bool:
+    """Whether a block, or the function around a call, is seen to run a model or to go back."""
+    effects, inside = script.connected.frequencies.effects, script.module.index.inside
     unit = unit_around(script.connected.evaluation, call, script.file)
-    trains = PASSES & (effects.direct[unit.at] | effects.inner[unit.at])
-    is_sure = bool(trains) or script.frequency(call).known
-    node = is_sure and literal(given)
-    off = fix(script, "Pass False", Replace(node, "False")) if node else None
-    severity = None if off else Severity.INFO
-    return Finding(call, f"`{script.module.brief(call)}` {COSTS}", off, severity, help=HELP)
-
-
-def block(script: Script, call: cst.Call, item: cst.WithItem) -> Finding:
-    """``with detect_anomaly():``, for what runs inside."""
-    evaluation, effects = script.connected.evaluation, script.connected.frequencies.effects
-    statement = script.module.parent(item)
-    assert statement is not None
-    unit = unit_around(evaluation, call, script.file)
-    runs = {
-        effect
+    return any(
+        PASSES & part
         for site in effects.sites[unit.at]
-        if script.module.index.inside(site.node, statement)
+        if block is None or inside(site.node, block)
         for part in effects.of_site(site)
-        for effect in part
-    }
-    is_sure = bool(PASSES & runs) and not script.connected.calls(TRAINER)
-    message = f"`{script.module.brief(call)}` {COSTS}"
-    return Finding(
-        call,
-        message if is_sure else f"{message}, if the block runs one",
-        fix(script, "Take the block out of it", Unwrap(item)) if is_sure else None,
-        None if is_sure else Severity.INFO,
-        help=HELP,
     )
 
 
-def trainer(script: Script, call: cst.Call, given: Argument | None) -> Finding:
-    """``Trainer(detect_anomaly=True)``: Lightning's own switch."""
-    message = f"`{script.module.brief(call.func)}` is told to detect anomalies, which {COSTS}"
-    node = literal(given)
-    arg = next((arg for arg in call.args if arg.value is node), None)
-    off = fix(script, "Leave it out", RemoveArgument(call, arg)) if arg else None
-    is_option = any(getattr(one, "option", None) for one in given.value) if given else False
-    severity = Severity.INFO if is_option else None
-    return Finding(arg or call, message, off, severity, help=HELP)
-
-
-def literal(given: Argument | None) -> cst.BaseExpression | None:
-    """Return the argument where it is written as a literal in the call."""
-    node = given.node if given is not None else None
-    return node if isinstance(node, cst.Name) and node.value == "True" else None
+def finding(node: cst.CSTNode, what: str, off: Fix | None, *, is_sure: bool) -> Finding:
+    """Return a finding, information where it is not sure."""
+    advice = "Switch it on to look for a NaN, by an option of the script, and off again."
+    return Finding(node, what, off, None if is_sure else Severity.INFO, help=advice)
 
 
 def fix(script: Script, title: str, rewrite: Rewrite) -> Fix:

@@ -3,9 +3,8 @@
 ## Why
 PyTorch keeps freed GPU memory to use it again: the next step asks for blocks of the same sizes and
 gets them at once.  `torch.cuda.empty_cache()` gives them back to the driver, which waits for the
-GPU, and the next step has to ask the driver for every block anew.  `gc.collect()` walks through
-all objects of Python, of which `import torch` alone makes more than a hundred thousand; tensors are
-freed without it, as soon as nothing refers to them.
+GPU and is then asked for every block anew.  `gc.collect()` walks through all objects of Python;
+tensors are freed without it, as soon as nothing refers to them.
 
 ## Bad
     import torch
@@ -30,13 +29,13 @@ freed without it, as soon as nothing refers to them.
 
 ## Leaves alone
 - Calls once an epoch, between phases, every n steps, in `except`, or under an option that is off.
-- Calls where a model or an optimizer was deleted.
+- Functions that delete a model or an optimizer.
 - `gc.collect(0)`, and files that turn the collector off to run it when it suits them.
 - Code that measures memory: `reset_peak_memory_stats` in the same function.
 
-Calls under a condition of which nothing is known, in an evaluation step or in a forward pass, and
-those in a file that uses a framework are reported as information.  So is
-`torch.cuda.ipc_collect()`, which only cleans up after tensors sent to other processes.
+Information: under a condition of which nothing is known, in an evaluation step or a forward pass,
+with a framework, and `torch.cuda.ipc_collect()`, which only cleans up after tensors sent to other
+processes.
 
 ## Fix safety
 Unsafe: the statement is deleted, with an `if` that only asked for the device; a comment on its line
@@ -112,8 +111,7 @@ def empty_cache_in_loop(script: Script) -> Iterator[Finding]:
         frequency = script.frequency(call)
         if frequency.rate not in STEPS or frequency.guard or not script.is_statement(call):
             continue
-        needed = is_needed(script, call, name)
-        if needed:
+        if needed := is_needed(script, call, name):
             continue
         may_go = frequency.decided and needed is not None and not script.frameworks
         is_plain = may_go and frequency.in_every_step and name != SHARES
@@ -129,18 +127,15 @@ def empty_cache_in_loop(script: Script) -> Iterator[Finding]:
 
 def is_needed(script: Script, call: cst.Call, name: str) -> bool | None:
     """Whether the call does what nothing else would do, None where nobody knows."""
+    module = script.module
     if name == COLLECTS and (call.args or any(script.calls_of(*BY_HAND))):
         return True
-    module = script.module
     function = module.function(call)
     if any(module.function(other) is function for other, _ in script.calls_of(*MEASURES)):
         return True
-    block = module.parent(module.statement(whole_statement(script, [call], call)))
-    if block is None or isinstance(block, cst.Module):
-        return False
     deleted = [
         name
-        for statement in module.index.below(block, cst.Del)
+        for statement in module.index.below(function or module.tree, cst.Del)
         for name in module.index.below(statement, cst.Name)
     ]
     if any(script.kind(name) in LARGE for name in deleted):

@@ -41,8 +41,7 @@ forward passes for each element of its inputs.
   a condition that asks for it.
 - Loops of a few steps, 200 at most: `range(20)`, `islice`, `if step == 20: break`.
 - Blocks and calls in which no training is seen, and memory history that the script ends.
-- `record_function` and NVTX ranges, which cost next to nothing; `cudaProfilerStart`, which does
-  nothing unless a tool is attached.
+- `record_function`, NVTX ranges and `cudaProfilerStart`, which cost next to nothing.
 
 Information: `gradcheck` that runs once before a training; where a framework runs the training.
 
@@ -101,15 +100,23 @@ STOP = "Record a few steps, save the snapshot, and switch it off with enabled=No
 
 def profiler_left_on(script: Script) -> Iterator[Finding]:
     """Find profilers around whole trainings, and checks of gradients in them."""
-    for call, _ in script.calls_of(*PROFILERS):
-        if is_on(script, call) and not script.connected.frequencies.on_request(call, script.file):
-            made = script.connected.evaluation.at(call, script.file)
-            if trains_while_on(script.connected, made):
-                what = f"`{script.module.brief(call)}` records every step of the training"
-                yield Finding(call, what, None, severity(script), help=FEW)
-    yield from histories(script)
-    for call, _ in script.calls_of(*CHECKS):
-        yield from gradient_check(script, call)
+    connected, brief = script.connected, script.module.brief
+    level = Severity.INFO if script.frameworks else None
+    ends = any(not is_on(script, call) for call, _ in script.calls_of(HISTORY))
+    for call, name in script.calls_of(*PROFILERS, HISTORY, *CHECKS):
+        if connected.frequencies.on_request(call, script.file):
+            continue
+        if name in CHECKS:
+            yield from gradient_check(script, call)
+        elif name == HISTORY:
+            if not ends and trains_after(connected, call, script.file):
+                what = f"`{brief(call)}` notes the stack of every allocation of the training"
+                yield Finding(call, what, None, level, help=STOP)
+        elif is_on(script, call) and trains_while_on(
+            connected, connected.evaluation.at(call, script.file)
+        ):
+            what = f"`{brief(call)}` records every step of the training"
+            yield Finding(call, what, None, level, help=FEW)
 
 
 def is_on(script: Script, call: cst.Call) -> bool:
@@ -128,33 +135,18 @@ def is_true(one: Alternative) -> bool:
     return isinstance(one, (Truth, Text)) and bool(one.value) and one.option is None
 
 
-def histories(script: Script) -> Iterator[Finding]:
-    """Report memory history that no call of the file ends."""
-    connected = script.connected
-    calls = [call for call, _ in script.calls_of(HISTORY)]
-    if all(is_on(script, call) for call in calls):
-        for call in calls:
-            asked = connected.frequencies.on_request(call, script.file)
-            if not asked and trains_after(connected, call, script.file):
-                what = "notes the stack of every allocation of the training"
-                message = f"`{script.module.brief(call)}` {what}"
-                yield Finding(call, message, None, severity(script), help=STOP)
-
-
 def gradient_check(script: Script, call: cst.Call) -> Iterator[Finding]:
     """TL902b: gradients compared with finite differences in a script that trains."""
-    connected, frequency = script.connected, script.frequency(call)
+    frequency = script.frequency(call)
     is_once = frequency.rate is Rate.ONCE
-    if connected.frequencies.on_request(call, script.file) or (
-        is_once and not (frequency.known and trains_after(connected, call, script.file))
-    ):
+    if is_once and not (frequency.known and trains_after(script.connected, call, script.file)):
         return
     when = " before the training" if is_once else often(frequency)
-    message = f"`{script.module.brief(call)}` compares gradients with finite differences{when}"
-    level = severity(script) if frequency.certain and not is_once else Severity.INFO
-    yield Finding(call, message, None, level, case="b", help="Check gradients in a test.")
-
-
-def severity(script: Script) -> Severity | None:
-    """Information where a framework runs the training."""
-    return Severity.INFO if script.frameworks else None
+    yield Finding(
+        call,
+        f"`{script.module.brief(call)}` compares gradients with finite differences{when}",
+        None,
+        None if frequency.certain and not is_once and not script.frameworks else Severity.INFO,
+        case="b",
+        help="Check gradients in a test.",
+    )

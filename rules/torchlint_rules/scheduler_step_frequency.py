@@ -2,13 +2,12 @@
 
 ## Why
 A scheduler sets its first learning rate as it is made, and each `step()` moves it on to the next.
-When that comes before the optimizer has taken a step (TL605b), the schedule runs one step early:
-every milestone comes one step, or one epoch, too soon, and a first learning rate that holds for one
-step alone is never used.  That was the right order before torch 1.1; since then torch warns of it
-at run time.
+When that comes before the optimizer has taken a step (TL605b), every milestone comes one step, or
+one epoch, too soon, and a first learning rate that holds for one step alone is never used.  That
+was the right order before torch 1.1; since then torch warns of it at run time.
 
-`OneCycleLR` and `CyclicLR` count what they are told to.  A schedule of `len(loader)` steps an epoch
-that is moved on once in each epoch never gets farther than its warm-up.
+A schedule of `len(loader)` steps an epoch that is moved on once in each epoch never gets farther
+than its warm-up.
 
 ## Bad
     from torch.optim.lr_scheduler import StepLR
@@ -39,9 +38,8 @@ that is moved on once in each epoch never gets farther than its warm-up.
 ## Leaves alone
 - `ReduceLROnPlateau`, `step(epoch)`, schedulers of other libraries, and classes with a `step` of
   their own.
-- Optimizers that have stepped before: earlier in the same turn, before the loop, or in a call that
-  gets the optimizer in the same turn and is not seen.
-- Steps under a condition that may not hold in the first turn, and schedulers whose `last_epoch` is
+- Optimizers that have stepped before, or may have: in a call in the same turn that is not seen.
+- Moves under a condition that may not hold in the first turn, and schedulers whose `last_epoch` is
   set by hand.
 - Projects that pin a torch older than 1.1.
 - TL605: schedules that something else moves on as well, or may.
@@ -71,6 +69,7 @@ from torchlint.rule import Finding, Severity
 from torchlint.semantics.tables.torch_classes import SCHEDULERS
 from torchlint.semantics.values import Object
 from torchlint.training.frequency import Rate
+from torchlint.training.schedules import counts_batches, is_alone, is_early, moves
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,26 +87,27 @@ def scheduler_step_frequency(script: Script) -> Iterator[Finding]:
     """Find schedulers that are moved on before the optimizer has stepped, or too seldom."""
     if not script.settings.may_be(SINCE):
         return
-    schedules = script.connected.schedules
-    for call, value in schedules.moves(script.file):
+    steps, evaluation = script.connected.steps, script.connected.evaluation
+    for call, value in moves(steps, script.file):
         frequency, code = script.frequency(call), script.module.brief(call)
-        early = schedules.early(call, value, script.file)
-        if early is not None:
+        early = is_early(steps, call, value, script.file)
+        if early is not False:
             is_unused = all(isinstance(one, Object) and one.kind in CHANGING for one in value)
             unused = ", and its first learning rate is never used" if is_unused else ""
-            where = "right after the optimizer's" if early.in_step else "at the end of the epoch"
+            is_step = frequency.rate is Rate.STEP
+            where = "right after the optimizer's" if is_step else "at the end of the epoch"
             yield Finding(
                 call,
                 f"`{code}` comes before the first step of the optimizer: the schedule runs one "
                 f"step early{unused}",
-                severity=None if early.known and not script.frameworks else Severity.INFO,
+                severity=None if early and not script.frameworks else Severity.INFO,
                 case="b",
                 help=f"Call it {where}.",
             )
         elif (
             frequency.rate is Rate.EPOCH
-            and schedules.counts_batches(value)
-            and schedules.is_alone(call, value)
+            and counts_batches(evaluation, value)
+            and is_alone(evaluation, call, value)
         ):
             yield Finding(
                 call,

@@ -11,7 +11,7 @@ import libcst as cst
 from torchlint.semantics.arguments import given_to
 from torchlint.semantics.tables.torch_classes import kind_of
 from torchlint.semantics.values import Guess, Method, Number, Object, Tensor, Text
-from torchlint.syntax.scopes import Bind
+from torchlint.training.guards import Guard, guard_of
 from torchlint.training.optimizers import clears, made, trains
 from torchlint.training.steps import Role, same
 
@@ -99,7 +99,8 @@ def _under_a_condition(region: Region, steps: tuple[Member, ...]) -> Accumulatio
     known = _counts_turns(region, condition, every)
     free = next((one for one in passes if _is_in_each_turn(evaluation, one)), None)
     is_taken = any(one.test is condition.test for each in passes for one in each.conditions)
-    if free is None or is_taken or known is False:
+    in_most = guard_of(evaluation, condition.test, truth=not condition.truth) is Guard.PERIODIC
+    if free is None or is_taken or in_most or known is False:
         return None
     found = Accumulation(region, steps, free, condition, None, every.right, known=known is True)
     is_option = any(getattr(one, "option", None) for one in evaluation.value(every.right))
@@ -132,42 +133,31 @@ def _behind_a_loop(region: Region, steps: tuple[Member, ...]) -> Accumulation | 
 
 
 def _counted(evaluation: Evaluation, member: Member) -> list[tuple[Condition, cst.BinaryOperation]]:
-    """Return the conditions on a number of turns that a member is under, with the remainders."""
-    found = [(one, remainder(evaluation, one.test)) for one in member.conditions]
-    return [(one, modulo) for one, modulo in found if modulo is not None]
-
-
-def remainder(
-    evaluation: Evaluation, test: cst.CSTNode | None, depth: int = 0
-) -> cst.BinaryOperation | None:
-    """Return ``(i + 1) % k`` of a test for it, through names, else None."""
-    inner: tuple[cst.CSTNode | None, ...] = ()
-    match test:
-        case cst.BinaryOperation(operator=cst.Modulo()):
-            return test
-        case cst.Name():
-            inner = tuple(one.value for one in evaluation.bindings(test) if one.is_plain)
-        case cst.BooleanOperation(left=left, right=right):
-            inner = (left, right)
-        case cst.UnaryOperation(expression=one):
-            inner = (one,)
-        case cst.Comparison(left=left, comparisons=[target]):
-            inner = (left, target.comparator)
-    found = (remainder(evaluation, one, depth + 1) for one in inner if depth < _DEPTH)
-    return next((one for one in found if one is not None), None)
+    """Return conditions like ``(i + 1) % k == 0`` that a member is under, with the remainders."""
+    found: list[tuple[Condition, cst.BinaryOperation]] = []
+    for one in member.conditions:
+        index = evaluation.index(one.file)
+        bound = [each.value for each in evaluation.bindings(one.test) if each.is_plain]
+        for test in (one.test, *(each for each in bound if each is not None)):
+            found += [
+                (one, each)
+                for each in index.below(test, cst.BinaryOperation)
+                if isinstance(each.operator, cst.Modulo)
+            ]
+    return found
 
 
 def _counts_turns(region: Region, condition: Condition, every: cst.BinaryOperation) -> bool | None:
     """Whether a remainder counts the turns of the region, None where that is not seen."""
     index, loop = region.evaluation.index(condition.file), region.node
     is_here = condition.file == region.file and index.inside(condition.test, loop)
+    if not is_here or not isinstance(loop, (cst.For, cst.While)):
+        return None
     names = list(index.below(every.left, cst.Name))
-    if not is_here or any(isinstance(index.parent(name), cst.Attribute) for name in names):
-        return None
     bindings = [one for name in names for one in region.evaluation.bindings(name)]
-    if not isinstance(loop, (cst.For, cst.While)):
-        return None
-    return any(one.kind is not Bind.PARAMETER and index.inside(one.node, loop) for one in bindings)
+    if any(index.inside(one.node, loop) for one in bindings):
+        return True
+    return None if any(isinstance(index.parent(name), cst.Attribute) for name in names) else False
 
 
 def _turns_of(over: cst.CSTNode | None) -> cst.BaseExpression | None:
@@ -238,11 +228,8 @@ def _share(evaluation: Evaluation, node: cst.CSTNode | None, depth: int) -> Shar
             return _of_call(evaluation, node)
         case cst.Attribute(value=inner):
             value = evaluation.value(inner)
-            return (
-                Share.LIKELY
-                if any(isinstance(one, Tensor) and one.graph for one in value)
-                else Share.UNKNOWN
-            )
+            has_graph = any(isinstance(one, Tensor) and one.graph for one in value)
+            return Share.LIKELY if has_graph else Share.UNKNOWN
     shares = [_share(evaluation, one, depth + 1) for one in parts]
     return min(shares, key=lambda one: one.value, default=Share.UNKNOWN)
 

@@ -1,4 +1,4 @@
-"""Conditions around code: whether something decides that it runs, or only asks for the device."""
+"""Statements that do nothing but make some calls, with the device checks around them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from torchlint.training.guards import asks_for_device
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
+    from torchlint.semantics.evaluation import Evaluation
     from torchlint.training.script import Script
 
 
@@ -18,49 +19,41 @@ def whole_statement(
     script: Script, calls: Collection[cst.Call], call: cst.Call
 ) -> cst.BaseStatement | cst.BaseSmallStatement:
     """Return the statement that does nothing but make one of some calls, device checks included."""
-    statement: cst.CSTNode | None = script.module.parent(call)
-    while (above := _holder(script, statement)) is not None and all(
-        _only_calls(script, branch, calls) for branch in _branches(above)
-    ):
-        statement = above
-    assert isinstance(statement, (cst.BaseStatement, cst.BaseSmallStatement))
-    return statement
+    module, evaluation = script.module, script.connected.evaluation
+    found = module.parent(call)
+    assert isinstance(found, cst.BaseSmallStatement)
+    whole: cst.BaseStatement | cst.BaseSmallStatement = found
+    for above in module.index.ancestors(call):
+        is_check = isinstance(above, cst.If) and not isinstance(module.parent(above), cst.If)
+        if is_check and not all(
+            _is_plain(evaluation, part, calls, whole) for part in _parts(above)
+        ):
+            break
+        if isinstance(above, cst.If) and is_check:
+            whole = above
+        elif not isinstance(
+            above, (cst.Expr, cst.SimpleStatementLine, cst.BaseSuite, cst.If, cst.Else)
+        ):
+            break
+    return whole
 
 
-def _holder(script: Script, statement: cst.CSTNode | None) -> cst.If | None:
-    """Return the ``if`` ... ``else`` about devices that a statement is directly in."""
-    assert statement is not None
-    module = script.module
-    for above in module.index.ancestors(statement):
-        if isinstance(above, cst.If) and not isinstance(module.parent(above), cst.If):
-            tests = [part.test for part in _parts(above) if isinstance(part, cst.If)]
-            asks = (asks_for_device(script.connected.evaluation, test) for test in tests)
-            return above if all(asks) else None
-        if not isinstance(above, (cst.If, cst.Else, cst.BaseSuite, cst.SimpleStatementLine)):
-            return None
-    return None
-
-
-def _parts(statement: cst.If) -> Iterator[cst.If | cst.Else]:
+def _parts(statement: cst.CSTNode | None) -> Iterator[cst.If | cst.Else]:
     """Yield an ``if`` statement, its ``elif``s and its ``else``."""
-    part: cst.If | cst.Else | None = statement
-    while part is not None:
-        yield part
-        part = part.orelse if isinstance(part, cst.If) else None
+    while isinstance(statement, (cst.If, cst.Else)):
+        yield statement
+        statement = getattr(statement, "orelse", None)
 
 
-def _branches(statement: cst.If) -> Iterator[cst.BaseSuite]:
-    return (part.body for part in _parts(statement))
-
-
-def _only_calls(script: Script, branch: cst.BaseSuite, calls: Collection[cst.Call]) -> bool:
-    """Whether a block does nothing but make some of the calls."""
-    inside = [call for call in calls if script.module.index.inside(call, branch)]
-    lines = [
-        line.body if isinstance(line, cst.SimpleStatementLine) else [line] for line in branch.body
-    ]
-    statements = [small for line in lines for small in line]
-    return bool(inside) and all(
-        isinstance(small, cst.Expr) and any(small.value is call for call in inside)
-        for small in statements
+def _is_plain(
+    evaluation: Evaluation,
+    part: cst.If | cst.Else,
+    calls: Collection[cst.Call],
+    inner: cst.CSTNode,
+) -> bool:
+    """Whether a branch asks for a device at most, and does nothing but make some of the calls."""
+    lines = [line.body if isinstance(line, cst.SimpleStatementLine) else [line]
+             for line in part.body.body]  # fmt: skip
+    return (isinstance(part, cst.Else) or asks_for_device(evaluation, part.test)) and all(
+        one is inner or getattr(one, "value", None) in calls for line in lines for one in line
     )

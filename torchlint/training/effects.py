@@ -15,8 +15,6 @@ import libcst as cst
 
 from torchlint.semantics.tables.torch_classes import kind_of
 from torchlint.semantics.values import (
-    Class,
-    Function,
     Guess,
     Instance,
     Library,
@@ -69,23 +67,26 @@ class Effects:
     inner: dict[At, frozenset[Effect]] = field(default_factory=dict)  # in loops
 
     def __post_init__(self) -> None:
-        for at in self.evaluation.units:
+        run: dict[int, list[At]] = {}
+        for at, unit in self.evaluation.units.items():
             self.sites[at] = []
             self.direct[at] = self.inner[at] = frozenset()
+            for _, call in unit.callers.values():
+                run.setdefault(id(call), []).append(at)
         for file, module in enumerate(self.evaluation.files.modules):
             for call in module.index.of(cst.Call):
                 unit = unit_around(self.evaluation, call, file)
-                self.sites[unit.at].append(self._site(call, unit))
+                targets = tuple(run.get(id(call), ()))
+                self.sites[unit.at].append(self._site(call, unit, targets))
         self._spread()
 
-    def _site(self, call: cst.Call, unit: Unit) -> CallSite:
+    def _site(self, call: cst.Call, unit: Unit, targets: tuple[At, ...]) -> CallSite:
         value, file = self.evaluation.value(call.func), unit.at.file
         found = {effect for one in value for effect in self._of(one)}
         if isinstance(call.func, cst.Attribute) and not found:
             found |= set(self._by_use(file, call, call.func, value))
-        targets = dict.fromkeys(target for one in value for target in self._targets(one))
         around = loops(self.evaluation, call, unit.node, file)[::-1]
-        return CallSite(call, tuple(around), frozenset(found), tuple(targets))
+        return CallSite(call, tuple(around), frozenset(found), targets)
 
     def _of(self, one: Alternative) -> Iterator[Effect]:
         """Yield what calling an alternative does by itself."""
@@ -137,20 +138,6 @@ class Effects:
             case Guess(what=what):
                 return what
         return ""
-
-    def _targets(self, one: Alternative) -> Iterator[At]:
-        """Yield the functions that calling an alternative runs."""
-        classes, at = self.evaluation.classes, self.evaluation.at
-        match one:
-            case Function(at=target):
-                yield target
-            case Class(at=cls) if found := classes.method(cls, "__init__"):
-                yield at(found[1], found[0].at.file)
-            case Instance(cls=cls):
-                names = ("__call__", "forward") if classes.kind(cls) else ("__call__",)
-                found = next((m for name in names if (m := classes.method(cls, name))), None)
-                if found:
-                    yield at(found[1], found[0].at.file)
 
     def _spread(self) -> None:
         """Add to what functions do what those do that they call, until nothing is new."""

@@ -6,68 +6,38 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.semantics.values import Class, Library, Sequence
-from torchlint.training.effects import unit_around
+from torchlint.training.between import climb
+from torchlint.training.effects import leading_to
 
 if TYPE_CHECKING:
     from torchlint.semantics.evaluation import Evaluation
-    from torchlint.semantics.values import Value
     from torchlint.training.effects import Effect, Effects
 
-# The errors that torch raises, and those that they are.
-_RAISED = frozenset(f"builtins.{name}" for name in ("Exception", "BaseException", "RuntimeError"))
+# The errors that torch raises, and those that they are; "" may be one.
+_RAISED = ("", "builtins.Exception", "builtins.BaseException", "builtins.RuntimeError")
 
 
 def catches(effects: Effects, effect: Effect) -> bool:
-    """Whether an error of any call that has an effect by itself would be caught."""
+    """Whether an error of torch would be caught in any call that has an effect by itself."""
+    evaluation = effects.evaluation
     return any(
-        is_caught(effects.evaluation, site.node, unit.file)
+        _is_tried(evaluation, node, around.node, around.at.file)
         for unit, sites in effects.sites.items()
         for site in sites
         if effect in site.effects
+        for around, node in leading_to(evaluation, site.node, unit.file)
     )
 
 
-def is_caught(evaluation: Evaluation, node: cst.CSTNode, file: int) -> bool:
-    """Whether an error of torch in a node would be caught, by the callers of its function too."""
-    todo, seen = [(node, file)], {id(node)}
-    while todo:
-        here, at = todo.pop()
-        if _is_caught_here(evaluation, here, at):
-            return True
-        unit = unit_around(evaluation, here, at)
-        for caller, call in unit.callers.values():
-            if id(call) not in seen:
-                seen.add(id(call))
-                todo.append((call, caller.at.file))
-    return False
-
-
-def _is_caught_here(evaluation: Evaluation, node: cst.CSTNode, file: int) -> bool:
-    child = node
-    for above in evaluation.index(file).ancestors(node):
-        if isinstance(above, cst.FunctionDef):
-            return False
-        handlers = above.handlers if isinstance(above, (cst.Try, cst.TryStar)) else ()
-        is_tried = child is getattr(above, "body", None)
-        if is_tried and any(_takes(evaluation, one.type) for one in handlers):
-            return True
-        child = above
-    return False
-
-
-def _takes(evaluation: Evaluation, kind: cst.BaseExpression | None) -> bool:
-    """Whether a handler is for the errors that torch raises, or may be."""
-    if kind is None:
-        return True
-    value: Value = evaluation.value(kind)
-    parts = [
-        part
-        for one in value
-        for inner in ((one.elements or ()) if isinstance(one, Sequence) else ((one,),))
-        for part in inner
-    ]
+def _is_tried(evaluation: Evaluation, node: cst.CSTNode, outer: cst.CSTNode, file: int) -> bool:
     return any(
-        one.name in _RAISED if isinstance(one, Library) else not isinstance(one, Class)
-        for one in parts
+        evaluation.library(kind) in _RAISED if kind else True
+        for above, child in climb(evaluation, node, outer, file)
+        if isinstance(above, (cst.Try, cst.TryStar)) and child is above.body
+        for handler in above.handlers
+        for kind in _kinds(handler.type)
     )
+
+
+def _kinds(node: cst.BaseExpression | None) -> list[cst.BaseExpression | None]:
+    return [one.value for one in node.elements] if isinstance(node, cst.Tuple) else [node]

@@ -6,14 +6,14 @@ nobody is seen to call.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from torchlint.semantics.arguments import given_to
+from torchlint.semantics.sets import is_known
 from torchlint.semantics.tables.torch_classes import SCHEDULERS
-from torchlint.semantics.values import Instance, Nothing, Object, Unknown
+from torchlint.semantics.values import Instance, Nothing, Object
 from torchlint.syntax.calls import last_name
 from torchlint.training.effects import leading_to
 from torchlint.training.guards import is_open
@@ -30,155 +30,141 @@ PLATEAU = f"{SCHEDULERS}ReduceLROnPlateau"
 DEEPEST = 4  # names that stand for another expression
 
 
-@dataclass(frozen=True, slots=True)
-class Early:
-    """A schedule that is moved on before its optimizer: in the same loop as that, or around it."""
+def moves(steps: Steps, file: int) -> Iterator[tuple[cst.Call, Value]]:
+    """Yield the calls of a file that move a schedule on to its next step, and the schedule."""
+    for call in steps.evaluation.index(file).of(cst.Call):
+        if last_name(call.func) == "step" and not call.args:
+            value = steps.evaluation.value(getattr(call.func, "value", None))
+            is_optimizer = steps.is_kind(value, "optimizer")
+            if not is_optimizer and any(_is_scheduler(steps, one) for one in value):
+                yield call, value
 
-    in_step: bool
-    known: bool  # whether that is so for certain
+
+def _is_scheduler(steps: Steps, one: Alternative) -> bool:
+    classes = steps.evaluation.classes
+    if isinstance(one, Instance) and classes.method(one.cls, "step") is not None:
+        return False
+    is_plateau = isinstance(one, Object) and one.kind == PLATEAU
+    return not is_plateau and steps.effects.kind(one) == "scheduler"
 
 
-@dataclass(slots=True, eq=False)
-class Schedules:
-    """The calls of connected files that move schedules on."""
+# -- too early --------------------------------------------------------------------------------
 
-    steps: Steps
-    _regions: dict[At, Region] = field(default_factory=dict)
 
-    @property
-    def evaluation(self) -> Evaluation:
-        """The values of the files."""
-        return self.steps.evaluation
+def is_early(steps: Steps, call: cst.Call, value: Value, file: int) -> bool | None:
+    """Whether a call comes before the first step of the optimizer, None if perhaps."""
+    evaluation = steps.evaluation
+    ways = leading_to(evaluation, call, file)
+    starts = {unit.at: unit.node for unit, _ in ways if not unit.callers}
+    found = [_is_first(steps.region(node, at.file), steps, call) for at, node in starts.items()]
+    sets_count = any(  # `scheduler.last_epoch = start - 1`: the next step is meant to be the first
+        isinstance(module.parent(module.parent(name) or name), cst.AssignTarget)
+        for module in evaluation.files.modules
+        for name in module.index.named.get("last_epoch", ())
+    )
+    if not found or False in found or sets_count:
+        return False
+    is_plain = all(
+        isinstance(one, (Object, Nothing))
+        or (isinstance(one, Instance) and evaluation.classes.method(one.cls, "get_lr") is None)
+        for one in value
+    )
+    return True if is_plain and all(found) else None
 
-    def moves(self, file: int) -> Iterator[tuple[cst.Call, Value]]:
-        """Yield the calls of a file that move a schedule on to its next step, and the schedule."""
-        for call in self.evaluation.index(file).of(cst.Call):
-            if last_name(call.func) == "step" and not call.args:
-                value = self.evaluation.value(getattr(call.func, "value", None))
-                is_optimizer = self.steps.is_kind(value, "optimizer")
-                if any(map(self._is_scheduler, value)) and not is_optimizer:
-                    yield call, value
 
-    def _is_scheduler(self, one: Alternative) -> bool:
-        classes = self.evaluation.classes
-        if isinstance(one, Instance) and classes.method(one.cls, "step") is not None:
-            return False
-        is_plateau = isinstance(one, Object) and one.kind == PLATEAU
-        return not is_plateau and self.steps.effects.kind(one) == "scheduler"
-
-    # -- too early ----------------------------------------------------------------------------
-
-    def early(self, call: cst.Call, value: Value, file: int) -> Early | None:
-        """Return how a call comes before the first step of the optimizer, None if it does not."""
-        starts = {one.at: one.node for one, _ in leading_to(self.evaluation, call, file)
-                  if not one.callers}  # fmt: skip
-        found = [self._early_from(at, node, call) for at, node in sorted(starts.items())]
-        if not found or None in found or self._sets_count():
-            return None
-        known = all(one.known for one in found if one) and all(map(self._is_plain, value))
-        return Early(any(one.in_step for one in found if one), known)
-
-    def _early_from(self, at: At, start: cst.CSTNode, call: cst.Call) -> Early | None:
-        region = self._regions.get(at)
-        if region is None:
-            region = self._regions[at] = self.steps.region(start, at.file)
-        members = region.members
-        place = next((n for n, one in enumerate(members) if one.node is call), None)
-        if place is None:
-            return None
-        move = members[place]
-        around, known = move.loops, bool(move.loops)
-        for one in members[:place]:
-            if region.exclude(one, move) or self._is_for(move, one, region) is False:
+def _is_first(region: Region, steps: Steps, call: cst.Call) -> bool | None:
+    """Whether a schedule is moved on before its optimizer steps, None if perhaps."""
+    members = region.members
+    place = next((n for n, one in enumerate(members) if one.node is call), None)
+    if place is None:
+        return False
+    move = members[place]
+    known = bool(move.loops)
+    for one in members[:place]:
+        is_unseen = one.role is Role.UNSEEN and steps.is_kind(one.owner, "optimizer")
+        if is_unseen or one.role is Role.STEP:
+            if region.exclude(one, move) or _is_for(steps, move, one, region) is False:
                 continue
-            is_unseen = one.role is Role.UNSEEN and self.steps.is_kind(one.owner, "optimizer")
-            if one.role is Role.STEP or (is_unseen and one.loops[: len(around)] == around != ()):
-                return None
-            known = known and not is_unseen
-        for one in members[place:]:
-            is_inside = one.role is Role.STEP and one.loops[: len(around)] == around
-            mine = is_inside and not region.exclude(one, move) and self._is_for(move, one, region)
-            if mine is not False:
-                shared = [each.test for each in one.conditions]
-                own = [each for each in move.conditions if each.test not in shared]
-                if any(is_open(self.evaluation, each) for each in own):
-                    return None  # the first turn may do without it
-                return Early(one.loops == around, known and bool(mine))
-        return None
+            if not is_unseen or (move.loops and _is_within(one, move)):
+                return False
+            known = False
+    for one in members[place:]:
+        if one.role is Role.STEP and _is_within(one, move) and not region.exclude(one, move):
+            mine = _is_for(steps, move, one, region)
+            shared = [each.test for each in one.conditions]
+            own = [each for each in move.conditions if each.test not in shared]
+            if mine is not False:  # the first turn may do without the move
+                is_sure = True if known and mine else None
+                return False if any(is_open(steps.evaluation, each) for each in own) else is_sure
+    return False
 
-    def _is_for(self, move: Member, step: Member, region: Region) -> bool | None:
-        """Whether a step is of the optimizer that a schedule is for, None where it may be."""
-        mine = {at for one in move.owner for at in self._optimizers(one)}
-        yours = {call for one in step.owner if (call := getattr(one, "call", None))}
-        if mine and yours:
-            return bool(mine & yours)
-        return None if all(same(one, step) for one in region.of(Role.STEP)) else False
 
-    def _optimizers(self, one: Alternative) -> Iterator[At]:
+def _is_within(one: Member, move: Member) -> bool:
+    """Whether a member runs in the turns of the loops around another."""
+    return one.loops[: len(move.loops)] == move.loops
+
+
+def _is_for(steps: Steps, move: Member, step: Member, region: Region) -> bool | None:
+    """Whether a step is of the optimizer that a schedule is for, None where it may be."""
+    mine: set[At] = set()
+    for one in move.owner:
         at = getattr(one, "call", None)
-        made = self.evaluation.node(at) if at else None
-        args = (
-            given_to(self.evaluation, made, ("optimizer",))[0] if isinstance(made, cst.Call) else {}
-        )
-        for each in args["optimizer"].value if "optimizer" in args else ():
-            if call := getattr(each, "call", None):
-                yield call
+        call = steps.evaluation.node(at) if at else None
+        if isinstance(call, cst.Call):
+            given = given_to(steps.evaluation, call, ("optimizer",))[0].get("optimizer")
+            mine |= _made(given.value if given else ())
+    if mine and _made(step.owner):
+        return bool(mine & _made(step.owner))
+    return None if all(same(one, step) for one in region.of(Role.STEP)) else False
 
-    def _is_plain(self, one: Alternative) -> bool:
-        """Whether a schedule is one of a library, or has its rates from one."""
-        if isinstance(one, Instance):
-            return self.evaluation.classes.method(one.cls, "get_lr") is None
-        return isinstance(one, (Object, Nothing))
 
-    def _sets_count(self) -> bool:
-        """``scheduler.last_epoch = start - 1``: the next step is meant to be the first."""
-        return any(
-            isinstance(module.parent(module.parent(name) or name), cst.AssignTarget)
-            for module in self.evaluation.files.modules
-            for name in module.index.named.get("last_epoch", ())
-        )
+def _made(value: Value) -> set[At]:
+    return {call for one in value if (call := getattr(one, "call", None))}
 
-    # -- too seldom ---------------------------------------------------------------------------
 
-    def counts_batches(self, value: Value) -> bool:
-        """Whether a schedule certainly counts the batches of a loader: ``steps=len(loader)``."""
-        schedules = [one for one in value if not isinstance(one, Nothing)]
-        return bool(schedules) and all(map(self._counts, schedules))
+# -- too seldom -------------------------------------------------------------------------------
 
-    def _counts(self, one: Alternative) -> bool:
-        at = one.call if isinstance(one, Object) and one.kind.startswith(SCHEDULERS) else None
-        call = self.evaluation.node(at) if at else None
-        args = call.args if isinstance(call, cst.Call) else ()
-        return any(self._has_length(arg.value, at.file, 0) for arg in args) if at else False
 
-    def _has_length(self, node: cst.CSTNode | None, file: int, depth: int) -> bool:
-        """Whether the length of a loader goes into a number."""
-        if node is None or depth > DEEPEST:
-            return False
-        index, evaluation = self.evaluation.index(file), self.evaluation
-        return any(
-            evaluation.library(call.func) == "builtins.len"
-            and evaluation.loader_of(evaluation.value(call.args[0].value)) is not None
-            for call in index.below(node, cst.Call)
-        ) or any(
-            self._has_length(one.value, file, depth + 1)
-            for name in index.below(node, cst.Name)
-            for one in evaluation.bindings(name)
-            if one.is_plain
-        )
+def counts_batches(evaluation: Evaluation, value: Value) -> bool:
+    """Whether a schedule certainly counts the batches of a loader: ``steps=len(loader)``."""
+    schedules = [one for one in value if not isinstance(one, Nothing)]
+    return bool(schedules) and all(_counts(evaluation, one) for one in schedules)
 
-    def is_alone(self, call: cst.Call, value: Value) -> bool:
-        """Whether nothing else is seen to move a schedule on, or gets it and may do so."""
-        mine = {one for one in value if isinstance(one, Object)}
-        return not any(
-            other is not call and self._may_move(other, mine)
-            for module in self.evaluation.files.modules
-            for other in module.index.of(cst.Call)
-        )
 
-    def _may_move(self, call: cst.Call, mine: set[Object]) -> bool:
-        value, func = self.evaluation.value, call.func
-        if last_name(func) == "step" and mine & {*value(getattr(func, "value", None))}:
-            return True
-        is_unseen = not value(func) or any(isinstance(one, Unknown) for one in value(func))
-        return is_unseen and any(mine & {*value(arg.value)} for arg in call.args)
+def _counts(evaluation: Evaluation, one: Alternative) -> bool:
+    if not isinstance(one, Object) or not one.call or not one.kind.startswith(SCHEDULERS):
+        return False
+    args = getattr(evaluation.node(one.call), "args", ())
+    return any(_has_length(evaluation, arg.value, one.call.file, 0) for arg in args)
+
+
+def _has_length(evaluation: Evaluation, node: cst.CSTNode | None, file: int, depth: int) -> bool:
+    """Whether the length of a loader goes into a number."""
+    if node is None or depth > DEEPEST:
+        return False
+    index = evaluation.index(file)
+    return any(
+        evaluation.library(call.func) == "builtins.len"
+        and evaluation.loader_of(evaluation.value(call.args[0].value)) is not None
+        for call in index.below(node, cst.Call)
+    ) or any(
+        _has_length(evaluation, one.value, file, depth + 1)
+        for name in index.below(node, cst.Name)
+        for one in evaluation.bindings(name)
+        if one.is_plain
+    )
+
+
+def is_alone(evaluation: Evaluation, call: cst.Call, value: Value) -> bool:
+    """Whether nothing else is seen to move a schedule on, or gets it and may do so."""
+    mine = {one for one in value if isinstance(one, Object)}
+    for module in evaluation.files.modules:
+        for other in module.index.of(cst.Call):
+            given: list[cst.CSTNode | None] = [arg.value for arg in other.args]
+            if last_name(other.func) == "step":
+                given = [getattr(other.func, "value", None)]
+            elif is_known(evaluation.value(other.func)):
+                continue
+            if other is not call and any(mine & {*evaluation.value(one)} for one in given):
+                return False
+    return True

@@ -36,7 +36,6 @@ from torchlint.training.models import Uses
 from torchlint.training.parts import Parts
 from torchlint.training.precisions import Precisions
 from torchlint.training.read_uses import Use, uses
-from torchlint.training.schedules import Schedules
 from torchlint.training.settings import Setting, settings
 from torchlint.training.step_models import StepModel, step_models
 from torchlint.training.steps import Steps
@@ -48,7 +47,7 @@ if TYPE_CHECKING:
     from packaging.version import Version
 
     from torchlint.semantics.files import Files
-    from torchlint.semantics.values import At, Value
+    from torchlint.semantics.values import Alternative, At, Value
     from torchlint.syntax.module import Module
     from torchlint.training.allocations import Holders
 
@@ -85,6 +84,14 @@ class Settings:
     def may_be(self, version: Version) -> bool:
         """Whether the torch in use may be of a version, by what the project declares."""
         return self.floor or self.target is None or self.target >= version
+
+
+def imported(module: Module) -> Iterator[str]:
+    """Yield the dotted names of what a file imports."""
+    for alias in module.index.of(cst.ImportAlias):
+        above = module.parent(alias)
+        whole = dotted(above.module) if isinstance(above, cst.ImportFrom) and above.module else ""
+        yield f"{whole}.{dotted(alias.name)}".removeprefix(".")
 
 
 class Connected:
@@ -138,34 +145,35 @@ class Connected:
     @cached_property
     def libraries(self) -> frozenset[str]:
         """The first names of what they import."""
-        found: set[str] = set()
-        for module in self.files.modules:
-            for alias in module.index.of(cst.ImportAlias):
-                above = module.parent(alias)
-                whole = above.module if isinstance(above, cst.ImportFrom) else alias.name
-                found.add("" if whole is None else dotted(whole).partition(".")[0])
-        return frozenset(found)
+        modules = self.files.modules
+        return frozenset(name.partition(".")[0] for one in modules for name in imported(one))
 
     def defines(self, method: str) -> bool:
         """Whether any class in them has a method of that name."""
         return any(method in one.methods for one in self.evaluation.classes)
 
     @cached_property
+    def _met(self) -> tuple[Alternative, ...]:
+        """All that expressions in them may be, each once."""
+        values = {id(value): value for value in self.evaluation.values.values()}
+        return tuple({id(one): one for value in values.values() for one in value}.values())
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        """What libraries have that is named in them."""
+        return frozenset(one.name for one in self._met if isinstance(one, Library))
+
+    @cached_property
     def uses_gpu(self) -> bool:
         """Whether anything in them is seen to be on a GPU, to go there, or to ask for one."""
-        if any(
-            isinstance(module.parent(name), cst.Attribute)
-            for module in self.files.modules
-            for name in module.index.named.get("cuda", ())
-        ):
-            return True  # ``x.cuda()``, ``torch.cuda``
-        values = self.evaluation.values.values()
-        return any(
-            one.name.startswith(ACCELERATORS)
-            if isinstance(one, Library)
-            else getattr(one, "device", None) is Device.CUDA
-            for value in values
-            for one in value
+        return (
+            any(name.startswith(ACCELERATORS) for name in self._names)
+            or any(
+                isinstance(module.parent(name), cst.Attribute)
+                for module in self.files.modules
+                for name in module.index.named.get("cuda", ())  # ``x.cuda()``
+            )
+            or any(getattr(one, "device", None) is Device.CUDA for one in self._met)
         )
 
     def host_reads(self, file: int) -> tuple[HostRead, ...]:
@@ -189,26 +197,17 @@ class Connected:
     @cached_property
     def may_use_mps(self) -> bool:
         """Whether anything in them names the GPU of Apple, which has no float64."""
-        return any(
-            (isinstance(one, Text) and (one.value or "").partition(":")[0] == "mps")
-            or (
-                isinstance(one, Library)
-                and one.name.startswith(("torch.mps", "torch.backends.mps"))
-            )
-            for value in self.evaluation.values.values()
-            for one in value
-        )
+        is_named = any(name.startswith(MPS) for name in self._names)
+        return is_named or any(text.partition(":")[0] == "mps" for text in self._texts())
 
     @cached_property
     def uses_several_gpus(self) -> bool:
         """Whether anything in them names another GPU than the first, or chooses one by a number."""
-        values = self.evaluation.values.values()
-        return any(
-            (isinstance(one, Text) and (one.value or "").partition("cuda:")[2] not in ("", "0"))
-            or (isinstance(one, Library) and one.name in CHOOSES_GPU)
-            for value in values
-            for one in value
-        )
+        others = {name.partition("cuda:")[2] for name in self._texts()} - {"", "0"}
+        return bool(others | (self._names & CHOOSES_GPU))
+
+    def _texts(self) -> Iterator[str]:
+        return (one.value for one in self._met if isinstance(one, Text) and one.value)
 
     @cached_property
     def allocations(self) -> tuple[Allocation, ...]:
@@ -225,20 +224,13 @@ class Connected:
         """Their training steps."""
         return Steps(self.frequencies)
 
-    @cached_property
-    def schedules(self) -> Schedules:
-        """What moves schedules of learning rates on."""
-        return Schedules(self.steps)
-
     def calls(self, name: str) -> bool:
         """Whether any of the files calls something of a library."""
-        last = name.rpartition(".")[2]
         return any(
-            isinstance(one, Library) and one.name == name
+            self.evaluation.library(call.func) == name
             for module in self.files.modules
-            if last in module.index.named
+            if name.rpartition(".")[2] in module.index.named
             for call in module.index.of(cst.Call)
-            for one in self.evaluation.value(call.func)
         )
 
     @cached_property
@@ -352,17 +344,10 @@ class Script:
     @cached_property
     def frameworks(self) -> frozenset[str]:
         """Training frameworks that the file imports: they wrap loops, loaders and devices."""
-        aliases = self.module.index.of(cst.ImportAlias)
-        found: set[str] = set()
-        for alias in aliases:
-            parent = self.module.parent(alias)
-            names = [dotted(alias.name)]
-            if isinstance(parent, cst.ImportFrom) and parent.module is not None:
-                names = [dotted(parent.module), f"{dotted(parent.module)}.{names[0]}"]
-            found |= {
-                one for one in FRAMEWORKS for name in names if f"{name}.".startswith(f"{one}.")
-            }
-        return frozenset(found)
+        names = [f"{name}." for name in imported(self.module)]
+        return frozenset(
+            one for one in FRAMEWORKS if any(name.startswith(f"{one}.") for name in names)
+        )
 
     def kind(self, node: cst.BaseExpression) -> str:
         """Return what kind of thing an expression may be: an "optimizer", a "module" ..., or ""."""

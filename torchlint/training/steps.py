@@ -18,7 +18,7 @@ from torchlint.semantics.values import Library, Unknown
 from torchlint.syntax.calls import last_name
 from torchlint.syntax.chains import dotted
 from torchlint.training.between import conditions, loops
-from torchlint.training.effects import Effect, leading_to, unit_around
+from torchlint.training.effects import Effect, unit_around
 from torchlint.training.frequency import Rate
 
 if TYPE_CHECKING:
@@ -109,11 +109,6 @@ class Region:
         """Return the members of some roles."""
         return [one for one in self.members if one.role in roles]
 
-    def ways_to(self, file: int) -> list[cst.CSTNode]:
-        """Return the step and the calls that lead to it, where they stand in a file."""
-        ways = leading_to(self.evaluation, self.node, self.file)
-        return [node for unit, node in ways if unit.at.file == file]
-
     def speaks_of(self, word: str) -> Iterator[cst.Attribute]:
         """Yield the attributes of a name in its code."""
         for file, scope in self.scopes:
@@ -148,10 +143,7 @@ class Steps:
     def __init__(self, frequencies: Frequencies) -> None:
         self.frequencies, self.evaluation = frequencies, frequencies.evaluation
         self.effects = frequencies.effects
-        self._called: dict[int, list[At]] = {}
-        for unit in self.evaluation.units.values():
-            for _, call in unit.callers.values():
-                self._called.setdefault(id(call), []).append(unit.at)
+        self._regions: dict[At, Region] = {}
 
     def __iter__(self) -> Iterator[Region]:
         """Yield the steps: loops that are in no other step, and functions that nobody calls."""
@@ -183,18 +175,21 @@ class Steps:
     def region(self, node: cst.CSTNode, file: int) -> Region:
         """Return what runs in a turn of a loop, a function or a module."""
         at = self.evaluation.at(node, file)
-        unit = self.evaluation.units.get(at) or unit_around(self.evaluation, node, file)
-        scopes: dict[int, tuple[int, cst.CSTNode]] = {id(node): (file, node)}
-        members = tuple(self._members(_Way(unit, node), scopes))
-        return Region(self.effects, node, file, members, tuple(scopes.values()))
+        found = self._regions.get(at)
+        if found is None:
+            unit = self.evaluation.units.get(at) or unit_around(self.evaluation, node, file)
+            scopes: dict[int, tuple[int, cst.CSTNode]] = {id(node): (file, node)}
+            members = tuple(self._members(_Way(unit, node), scopes))
+            found = Region(self.effects, node, file, members, tuple(scopes.values()))
+            self._regions[at] = found
+        return found
 
     def _members(self, way: _Way, scopes: dict[int, tuple[int, cst.CSTNode]]) -> Iterator[Member]:
         for site in self._in_order(way):
-            targets = dict.fromkeys([*site.targets, *self._called.get(id(site.node), ())])
-            member = self._member(way, site, is_seen=bool(targets))
-            for target in targets if len(way.path) < DEEPEST else ():
-                inner = self.evaluation.units.get(target)
-                if inner is not None and inner not in (way.unit, *way.units):
+            member = self._member(way, site)
+            for target in site.targets if len(way.path) < DEEPEST else ():
+                inner = self.evaluation.units[target]
+                if inner not in (way.unit, *way.units):
                     scopes.setdefault(id(inner.node), (target.file, inner.node))
                     yield from self._members(self._through(way, site.node, inner), scopes)
             if member is not None:
@@ -229,7 +224,7 @@ class Steps:
             open_.append(site)
         yield from reversed(open_)
 
-    def _member(self, way: _Way, site: CallSite, *, is_seen: bool) -> Member | None:
+    def _member(self, way: _Way, site: CallSite) -> Member | None:
         call, evaluation, file = site.node, self.evaluation, way.unit.at.file
         whose = call.func.value if isinstance(call.func, cst.Attribute) else call.func
         by: Value = ()
@@ -241,7 +236,7 @@ class Steps:
             or (role is Role.STEP and not self.is_kind(evaluation.value(whose), "optimizer"))
         ):
             by, whose = evaluation.value(whose), call.args[0].value
-        if role is None and not is_seen and (given := self._handed_on(call)):
+        if role is None and not site.targets and (given := self._handed_on(call)):
             role, whose = Role.UNSEEN, given[0]
         if role is None:
             return None

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.semantics.values import Library, Number, Sequence
+from torchlint.semantics.values import Number, Sequence
 from torchlint.syntax.calls import positional
 from torchlint.syntax.scopes import Bind
+from torchlint.training.between import last_of
 
 if TYPE_CHECKING:
     from torchlint.semantics.evaluation import Evaluation
-    from torchlint.semantics.values import Value
 
 
 def most_turns(evaluation: Evaluation, loop: cst.CSTNode, file: int) -> int | None:
@@ -20,19 +20,20 @@ def most_turns(evaluation: Evaluation, loop: cst.CSTNode, file: int) -> int | No
 
     The default of an option is no bound: another may be asked for.
     """
-    found: list[int | None] = []
+    found = [_length(evaluation, getattr(loop, "iter", None))]
     if isinstance(loop, (cst.For, cst.While)):
-        if _ends(evaluation, loop, file):
+        found += [_left_at(evaluation, one) for one in loop.body.body]
+        index = evaluation.index(file)
+        starts_again = (
+            next(one for one in index.ancestors(node) if isinstance(one, (cst.For, cst.While)))
+            for node in index.below(loop.body, cst.Continue)
+        )
+        if isinstance(last_of(loop.body), (cst.Break, cst.Return)) and loop not in starts_again:
             return 1
-        found = [_left_at(evaluation, loop, one, file) for one in loop.body.body]
-    over = getattr(loop, "iter", None)
-    found.append(None if over is None else _length(evaluation, over))
     return min((one for one in found if one is not None), default=None)
 
 
-def _left_at(
-    evaluation: Evaluation, loop: cst.For | cst.While, statement: cst.CSTNode, file: int
-) -> int | None:
+def _left_at(evaluation: Evaluation, statement: cst.CSTNode) -> int | None:
     """``if step >= 100: break``, of a name that counts the turns."""
     match statement:
         case cst.If(
@@ -40,68 +41,37 @@ def _left_at(
                 left=cst.Name() as name,
                 comparisons=[cst.ComparisonTarget(operator=operator, comparator=bound)],
             ),
-            body=cst.BaseSuite(body=[*_, last]),
+            body=body,
         ) if isinstance(operator, (cst.Equal, cst.GreaterThan, cst.GreaterThanEqual)):
-            small = last.body[-1] if isinstance(last, cst.SimpleStatementLine) else last
-            number = _number(evaluation.value(bound))
-            index = evaluation.index(file)
-            owner = index.scope(name).owner(name.value)
-            counts = owner is not None and any(
-                one.kind in (Bind.FOR, Bind.AUGMENT) and index.inside(one.node, loop)
-                for one in owner.bindings[name.value]
-            )
-            is_left = isinstance(small, (cst.Break, cst.Return)) and counts
-            return number + 2 if is_left and number is not None else None
+            kinds = {one.kind for one in evaluation.bindings(name)}
+            is_left = isinstance(last_of(body), (cst.Break, cst.Return))
+            number = _number(evaluation, bound)
+            if is_left and number is not None and kinds & {Bind.FOR, Bind.AUGMENT}:
+                return number + 2
     return None
 
 
-def _ends(evaluation: Evaluation, loop: cst.For | cst.While, file: int) -> bool:
-    """Whether the first turn ends the loop: a last ``break`` or ``return``."""
-    index = evaluation.index(file)
-    last = loop.body.body[-1] if loop.body.body else None
-    small = last.body[-1] if isinstance(last, cst.SimpleStatementLine) and last.body else last
-    return isinstance(small, (cst.Break, cst.Return)) and not any(
-        next(one for one in index.ancestors(node) if isinstance(one, (cst.For, cst.While))) is loop
-        for node in index.below(loop.body, cst.Continue)
-    )
-
-
-def _length(evaluation: Evaluation, over: cst.BaseExpression) -> int | None:
-    value = evaluation.value(over)
-    if isinstance(over, cst.Call):
-        args = positional(over)
-        match evaluation.value(over.func):
-            case (Library(name="builtins.range"),) if args:
-                return _range(evaluation, args)
-            case (Library(name="itertools.islice"),) if len(args) > 1:
-                return _number(evaluation.value(args[1]))
-            case (Library(name=name),) if args and name.startswith(("tqdm.", "builtins.enum")):
-                return _length(evaluation, args[0])
-    match value:
+def _length(evaluation: Evaluation, over: cst.CSTNode | None) -> int | None:
+    if isinstance(over, cst.Call) and (args := positional(over)):
+        name, numbers = evaluation.library(over.func), [_number(evaluation, arg) for arg in args]
+        match name, numbers:
+            case "builtins.range", [int(stop)]:
+                return stop
+            case "builtins.range", [int(start), int(stop), *_]:
+                return stop - start
+            case "itertools.islice", [_, stop]:
+                return stop
+        if name.startswith(("tqdm.", "builtins.enumerate")):
+            return _length(evaluation, args[0])
+    match evaluation.value(over):
         case (Sequence(elements=tuple(elements), made=made),):
             grows = made is not None and any(cell.value for cell in evaluation.later(made))
             return None if grows else len(elements)
     return None
 
 
-def _range(evaluation: Evaluation, args: list[cst.BaseExpression]) -> int | None:
-    numbers = [_number(evaluation.value(arg)) for arg in args]
-    match numbers:
-        case [int(stop)]:
-            return max(0, stop)
-        case [int(start), int(stop)]:
-            return max(0, stop - start)
-        case [int(start), int(stop), int(step)] if step:
-            return len(range(start, stop, step))
+def _number(evaluation: Evaluation, node: cst.BaseExpression) -> int | None:
+    match evaluation.value(node):
+        case (Number(value=int() | float() as number, option=None),):
+            return int(number)
     return None
-
-
-def _number(value: Value) -> int | None:
-    """Return the largest number that a value may be."""
-    found = [
-        int(one.value) if isinstance(one, Number) and one.value is not None and not one.option
-        else None
-        for one in value
-    ]  # fmt: skip
-    known = [one for one in found if one is not None]
-    return max(known) if known and len(known) == len(found) else None
