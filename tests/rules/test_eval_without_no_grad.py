@@ -70,7 +70,6 @@ SILENT = {
     "a context that is not known": evaluation(BLOCK.replace("torch.no_grad", "context")),
     "by a flag": evaluation(BLOCK.replace("no_grad()", "set_grad_enabled(wanted)")),
     "switched off": evaluation(f"torch.set_grad_enabled(False)\n{LOOP}"),
-    "entered by hand": evaluation(top="torch.no_grad().__enter__()\n"),
     "the caller turns it off": evaluation(tail=f"\n\nwith torch.no_grad():\n    {CALL}\n"),
     "its caller is": evaluation(tail=f"\n@torch.no_grad()\ndef report():\n    {CALL}\nreport()\n"),
     "the model is": evaluation().replace("def forward", "@torch.no_grad()\n    def forward"),
@@ -87,8 +86,6 @@ SILENT = {
     "kept on an object": step("z = teacher(x)\nstate.loss += z\n" + UPDATE),
     "returned to such code": HEAD + "def outputs(net, x):\n    return net(x)\nwrap(outputs)\n",
     "a hook": step("teacher(x)\n" + UPDATE) + "teacher.fc.register_forward_hook(keep)\n",
-    "the module keeps it": step("z = teacher(x)\n(z.detach() + teacher.kl).backward()\n")
-        .replace("return self.fc(", "self.kl = x.sum()\n        return self.fc("),
     "an array holds no graph": evaluation(in_loop("hits += (model(x).numpy() > 0).sum()")),
 }  # fmt: skip
 

@@ -30,7 +30,7 @@ from torchlint.semantics.values import (
 )
 from torchlint.syntax.calls import last_name
 from torchlint.syntax.scopes import Bind
-from torchlint.training.effects import BACKWARDS, Effect, unit_around
+from torchlint.training.effects import BACKWARDS, Effect
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -62,9 +62,6 @@ class Asked:
             for site in sites:
                 if site.effects & GOES_BACK or last_name(site.node.func) in BACKWARDS:
                     self._root(site.node, unit.file)
-        for own in self.evaluation.units.values():
-            if self._is_loss(own):
-                self._given_back(own)
         while self._waiting:
             self._follow(*self._waiting.pop())
 
@@ -81,14 +78,6 @@ class Asked:
             for one in self.evaluation.value(part):
                 if isinstance(one, Tensor):
                     self.graph.update(one.graph)
-
-    def _is_loss(self, unit: Unit) -> bool:
-        """Whether a framework calls backward on what a function gives."""
-        cls = self.evaluation.class_around(unit)
-        if cls is None or not isinstance(unit.node, cst.FunctionDef):
-            return False
-        hook = self.evaluation.classes.hook(cls.at, unit.node.name.value)
-        return hook is not None and hook.rate == "step"
 
     def _add(self, node: cst.CSTNode | None, file: int) -> None:
         if node is not None and id(node) not in self.nodes:
@@ -112,7 +101,7 @@ class Asked:
                 if attr.value not in _STOPS:
                     self._add(inner, file)
                     for stored, _, home in self.stores.get(attr.value, ()):
-                        self._kept(stored, home)
+                        self._add(stored, home)
             case cst.Call():
                 self._called(node, file)
             case _:
@@ -174,19 +163,7 @@ class Asked:
                         node = self.evaluation.module(giver.file).smallest_statement(node)
                     given = [arg.value for arg in getattr(node, "args", ())]
                     for one in given or [getattr(node, "value", None)]:
-                        self._kept(one, giver.file)
-
-    def _kept(self, value: cst.BaseExpression | None, file: int) -> None:
-        """Go on with what is kept; where a model keeps it, with the runs of the model as well."""
-        if value is not None and id(value) not in self.nodes:
-            self._add(value, file)
-            self._runs(unit_around(self.evaluation, value, file))
-
-    def _runs(self, unit: Unit) -> None:
-        for caller, call in unit.callers.values() if unit.is_module_method else ():
-            if id(call) not in self.nodes:
-                self._add(call, caller.at.file)
-                self._runs(caller)
+                        self._add(one, giver.file)
 
 
 def sources(

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.semantics.contexts import NO_GRAD
 from torchlint.semantics.sets import flat
 from torchlint.semantics.values import (
     UNKNOWN,
@@ -21,10 +20,8 @@ from torchlint.semantics.values import (
     Method,
     Sequence,
     Tensor,
-    Truth,
     Unknown,
 )
-from torchlint.syntax.calls import last_name
 from torchlint.training.asked import GOES_BACK, assignments
 from torchlint.training.effects import unit_around
 from torchlint.training.model_calls import Recording
@@ -35,12 +32,10 @@ if TYPE_CHECKING:
 
     from torchlint.semantics.evaluation import Evaluation
     from torchlint.semantics.values import Alternative, Value
-    from torchlint.syntax.module import Module
     from torchlint.training.asked import Asked
     from torchlint.training.model_calls import ModelCalls
 
 _NEVER = (Recording.OFF, Recording.UNKNOWN)
-_DEEPEST = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,8 +64,6 @@ class UnusedGraphs:
 
     def __post_init__(self) -> None:
         modules, given_away, refused = self.evaluation.files.modules, set[At](), set[At]()
-        if any(map(self._switches, modules)):
-            return
         sites = [site for each in self.asked.effects.sites.values() for site in each]
         for site in sites:
             match site.node.func:
@@ -137,6 +130,7 @@ class UnusedGraphs:
         for one in index.of(cst.Lambda):
             if not self.evaluation.units[self.evaluation.at(one, file)].callers:
                 yield one.body
+
         pairs = list(assignments(index.of(cst.Assign)))
         pairs += [(one.value, one.target) for one in index.of(cst.AugAssign)]
         yield from (value for value, target in pairs if self._is_for_others(target))
@@ -144,57 +138,25 @@ class UnusedGraphs:
     def _is_for_others(self, target: cst.BaseExpression) -> bool:
         """Whether code that is not seen may read what is assigned."""
         return isinstance(target, (cst.Attribute, cst.Subscript)) and any(
-            self.evaluation.classes.is_open(one.cls)
-            if isinstance(one, Instance)
-            else isinstance(one, Unknown)
+            isinstance(one, Unknown)
+            or (isinstance(one, Instance) and self.evaluation.classes.is_open(one.cls))
             for one in self.evaluation.value(target.value)
         )
 
-    def _switches(self, module: Module) -> bool:
-        """Whether gradients are turned off by hand, for code that is elsewhere."""
-        for name in module.index.named.get("__enter__", ()):
-            owner = getattr(module.parent(name), "value", None)
-            if any(getattr(one, "kind", "") in NO_GRAD for one in self.evaluation.value(owner)):
-                return True
-        told = [
-            (module.function(call), self.evaluation.value(call.args[0].value))
-            for call in module.index.of(cst.Call)
-            if call.args and isinstance(module.parent(call), cst.Expr)
-            if self.evaluation.library(call.func) == "torch.set_grad_enabled"
-        ]
-        return bool(told) and told[-1][0] is not None and told[-1][1] != (Truth(True),)
-
     # -- whether it is an evaluation -----------------------------------------------------------
 
-    def _is_evaluated(self, call: cst.Call, file: int, depth: int = 0) -> bool:
-        """Whether a model is put into evaluation before it is run, in a block around that."""
-        module = self.evaluation.module(file)
-        unit = unit_around(self.evaluation, call, file)
+    def _is_evaluated(self, call: cst.Call, file: int) -> bool:
+        """Whether a model was last put into evaluation before the call, in its function."""
+        index, unit = self.evaluation.index(file), unit_around(self.evaluation, call, file)
         told = [
-            one
+            name
             for word in ("eval", "train")
-            for name in module.index.named.get(word, ())
-            if isinstance(one := module.parent(module.parent(name) or name), cst.Call)
-            and unit_around(self.evaluation, one, file) is unit
-            and module.index.order(one) < module.index.order(call)
+            for name in index.named.get(word, ())
+            if index.order(name) < index.order(call)
+            and unit_around(self.evaluation, name, file) is unit
         ]
-        if told:
-            last = max(told, key=module.index.order)
-            block = module.parent(module.statement(last))
-            return block is not None and module.index.inside(call, block) and _evaluates(last)
-        callers = list(unit.callers.values()) if depth < _DEEPEST else []
-        return bool(callers) and all(
-            self._is_evaluated(site, one.at.file, depth + 1) for one, site in callers
-        )
+        return bool(told) and max(told, key=index.order).value == "eval"
 
 
 def _is_unseen(one: Alternative) -> bool:
     return isinstance(one, Unknown) or (isinstance(one, Method) and _is_unseen(one.owner))
-
-
-def _evaluates(call: cst.Call) -> bool:
-    """``model.eval()``, ``model.train(False)``."""
-    if last_name(call.func) == "eval":
-        return not call.args
-    told = call.args[0].value if len(call.args) == 1 else None
-    return isinstance(told, cst.Name) and told.value == "False"
