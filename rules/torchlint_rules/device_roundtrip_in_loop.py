@@ -73,7 +73,7 @@ from torchlint.semantics.tensors import device_of
 from torchlint.semantics.values import Device, Place, Tensor, Text
 from torchlint.syntax.calls import last_name
 from torchlint.training.host_reads import How
-from torchlint_rules.judging import STEPS, every, safety, severity, waits
+from torchlint_rules.judging import by_statement, every, safety, severity, waits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,27 +86,21 @@ KEEP = "keep it on the device and copy once after the loop, or only every n step
 
 def device_roundtrip_in_loop(script: Script) -> Iterator[Finding]:
     """Find copies to the host in every step, one a statement."""
-    seen: set[int] = set()
-    for read in script.host_reads:
-        frequency = script.frequency(read.node)
-        if not is_copy(script, read) or frequency.rate not in STEPS or frequency.guard:
-            continue
-        place = id(script.module.smallest_statement(read.node))
-        if place not in seen:
-            seen.add(place)
-            yield finding(script, read)
+    for found in by_statement(script, How.COPY):
+        copies = [read for read in found if is_copy(script, read)]
+        if copies:
+            yield finding(script, copies[0])
 
 
 def is_copy(script: Script, read: HostRead) -> bool:
     """Whether a read copies from a GPU: a batch that nobody has moved is on the host already."""
-    if read.how is not How.COPY or not isinstance(read.node, cst.Call):
-        return False
     is_batch = all(
         isinstance(one, Tensor) and one.loaded and one.device is Device.UNKNOWN
         for one in script.value(read.tensor)
     )
     is_moved = bool(script.frameworks) or not is_batch
-    return is_moved and last_name(read.node.func) in ("cpu", "to", "tolist")
+    name = last_name(read.node.func) if isinstance(read.node, cst.Call) else ""
+    return is_moved and name in ("cpu", "to", "tolist")
 
 
 def finding(script: Script, read: HostRead) -> Finding:

@@ -39,9 +39,9 @@ kernels are prepared.  A sum that is read after the loop can stay on the device 
     print(total)
 
 ## Leaves alone
-- Reads every n steps, once an epoch, or where an option asks for them that is off by default.
+- Reads every n steps, once an epoch, after the loop, or for an option that is off by default.
 - Totals that each step reads: `log-every-step` reports what feeds those.
-- Totals after the loop, totals of Python numbers, and tensors on the host.
+- Totals of Python numbers, and of tensors on the host.
 
 Totals of an evaluation, under a condition of which nothing is known, and of what is not proved to
 be a tensor on a GPU are information.
@@ -75,7 +75,7 @@ from torchlint.rule import Finding
 from torchlint.semantics.values import Device, Tensor
 from torchlint.training.host_reads import How
 from torchlint.training.totals import Total, is_cut_off, is_whole, plain, totals_fed
-from torchlint_rules.judging import STEPS, safety, severity, waits
+from torchlint_rules.judging import by_statement, safety, severity, waits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,7 +89,7 @@ PRIMARIES = (cst.Name, cst.Attribute, cst.Call, cst.Subscript)  # that methods c
 
 def item_accumulate_in_train_loop(script: Script) -> Iterator[Finding]:
     """Report running totals that read a GPU tensor in every step."""
-    for read in script.host_reads:
+    for read in (read for found in by_statement(script, How.NUMBER) for read in found):
         for total in running_totals(script, read)[:1]:
             where = "once after the loop" if total.is_read_after else "only where it is reported"
             has_graph = any(getattr(one, "graph", ()) for one in script.value(read.tensor))
@@ -103,11 +103,8 @@ def item_accumulate_in_train_loop(script: Script) -> Iterator[Finding]:
 
 
 def running_totals(script: Script, read: HostRead) -> tuple[Total, ...]:
-    """Return the totals that a read of each step is for alone, and that no step reads."""
-    frequency = script.frequency(read.node)
-    if read.how is not How.NUMBER or frequency.guard or frequency.rate not in STEPS:
-        return ()
-    totals = totals_fed(script, read)
+    """Return the totals that a number is read for alone, and that no step reads."""
+    totals = totals_fed(script, read) if read.how is How.NUMBER else ()
     return () if any(total.is_read_in_each_turn for total in totals) else totals
 
 

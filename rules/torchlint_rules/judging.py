@@ -12,10 +12,10 @@ from torchlint.rule import Severity
 from torchlint.training.frequency import Rate
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from torchlint.training.frequency import Frequency
-    from torchlint.training.host_reads import HostRead
+    from torchlint.training.host_reads import HostRead, How
     from torchlint.training.script import Script
 
 STEPS = {Rate.STEP: "training step", Rate.EVAL_STEP: "evaluation step"}
@@ -45,6 +45,17 @@ def every(frequency: Frequency, steps: Mapping[Rate, str] = STEPS) -> str:
     """Say of which steps something is a part."""
     which = "all but every n-th" if frequency.misses else "every"
     return f"{which} {steps[frequency.rate]}"
+
+
+def by_statement(script: Script, *hows: How) -> Iterator[list[HostRead]]:
+    """Yield what is read of the GPU in each step, the reads of one statement together."""
+    statements: dict[int, list[HostRead]] = {}
+    for read in script.host_reads:
+        frequency = script.frequency(read.node)
+        if read.how in hows and frequency.rate in STEPS and not frequency.guard:
+            line = script.module.smallest_statement(read.node)
+            statements.setdefault(id(line), []).append(read)
+    yield from statements.values()
 
 
 def waits(script: Script, read: HostRead) -> str:

@@ -37,18 +37,18 @@ So it does for a tensor that is used as a number: `torch.zeros(n, count)`, `rang
 - Reads every n steps, after a time, once an epoch, in a branch that leaves the loop, in texts of
   errors, or where an option asks for them that is off by default.
 - Sizes and shapes, Python and NumPy numbers, tensors on the host, and scripts for the CPU only.
-- Totals that are read after the loop: `item-accumulate-in-train-loop` has those.
-- The truth of a tensor (`tensor-control-flow`) and copies (`device-roundtrip-in-loop`).
+- Totals that are read after the loop (`item-accumulate-in-train-loop`), the truth of a tensor
+  (`tensor-control-flow`) and copies (`device-roundtrip-in-loop`).
 
 Reads in an evaluation, under a condition of which nothing is known, and of what is not proved to be
 a tensor on a GPU are information.  A condition on the rank of the process is none of these: all
-others wait for the one that reads.  One finding stands for all reads of a statement.
+others wait for the one that reads.
 
 ## Fix safety
 Unsafe: what is logged changes.  Statements that only log, and names that only they read, go under
 `if step % 100 == 0:`, where the loop counts its steps: by `enumerate`, by `range`, or by a variable
 that every turn increases by one.  How often is the setting `log-interval`.  Loggers that count
-their calls (`wandb.log` without a step) count fewer.  No fix where anything else would be left out.
+their calls (`wandb.log` without a step) count fewer.
 
 ## Evidence
 A CPU has nothing to show: on a CPU the loss is there already, and reading it is free.
@@ -73,7 +73,7 @@ from torchlint.training.host_reads import How
 from torchlint.training.log_lines import run_of, step_counter
 from torchlint.training.read_uses import Use
 from torchlint_rules.item_accumulate_in_train_loop import running_totals
-from torchlint_rules.judging import STEPS, severity, waits
+from torchlint_rules.judging import by_statement, severity, waits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -102,17 +102,12 @@ REMEDIES = {
 
 def log_every_step(script: Script) -> Iterator[Finding]:
     """Report reads of single values in every step, one finding a statement."""
-    statements: dict[int, list[HostRead]] = {}
-    for read in script.host_reads:
-        frequency = script.frequency(read.node)
-        if read.how not in (How.NUMBER, How.SHOWN, How.COUNT):
-            continue
-        if frequency.guard or frequency.rate not in STEPS or running_totals(script, read):
-            continue
-        line = script.module.smallest_statement(read.node)
-        statements.setdefault(id(line), []).append(read)
-    reading = {id(script.module.statement(found[0].node)) for found in statements.values()}
-    for found in statements.values():
+    statements = [
+        [read for read in found if not running_totals(script, read)]
+        for found in by_statement(script, How.NUMBER, How.SHOWN, How.COUNT)
+    ]
+    reading = {id(script.module.statement(one.node)) for found in statements for one in found}
+    for found in filter(None, statements):
         yield finding(script, found, reading)
 
 

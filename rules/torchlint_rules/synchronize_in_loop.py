@@ -39,9 +39,9 @@ says as well.  So is one in a step that does not train, under a condition of whi
 or beside a framework.
 
 ## Fix safety
-Unsafe: the statement is deleted, with an `if` that only asked for the device.  The values computed
-are the same, but an error in a kernel is then raised by a later call, memory may be freed later,
-and the time of a step that is measured elsewhere no longer includes all of the GPU's work.
+Unsafe: the statement is deleted, with an `if` that only asked for the device.  The values are the
+same, but an error in a kernel is raised by a later call, and the time of a step that is measured
+elsewhere no longer includes all of the GPU's work.
 
 ## Evidence
 A CPU has nothing to show: a CPU has nothing to wait for.

@@ -38,11 +38,10 @@ the graph there.  So it is with sizes that depend on numbers: `x[mask]`, `nonzer
 - Shapes, dtypes, devices and modes, `x is None`, numbers, arrays, tensors on the host, and what is
   a tensor in some cases only.
 - `loss.item() > limit`: that is a read of a number, and `log-every-step` has it.
-- Questions every n steps, in `except`, or under an option that is off.
-- What runs once an epoch, and scripts in which nothing is on a GPU.
+- Questions every n steps, once an epoch, in `except`, or under an option that is off.
 
 Questions in an evaluation step, in a file that uses a framework, under a condition of which nothing
-is known, or for what is not certainly on a GPU are reported as information.
+is known, or for what is not certainly on a GPU are information.
 
 ## Fix safety
 There is no fix: whoever asks less often learns of a failure later, and what is chosen on the device
@@ -67,7 +66,7 @@ from packaging.version import Version
 
 from torchlint.rule import Finding
 from torchlint.training.host_reads import How
-from torchlint_rules.judging import STEPS, severity, waits
+from torchlint_rules.judging import by_statement, severity, waits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,32 +83,20 @@ MASK = "keep the size (`torch.where`, `masked_fill`, a sum weighted by the mask)
 
 def tensor_control_flow(script: Script) -> Iterator[Finding]:
     """Find what the host has to know of a tensor to go on, one finding a statement."""
-    if not script.connected.uses_gpu:
-        return
-    statements: dict[int, list[HostRead]] = {}
-    for read in script.host_reads:
-        frequency = script.frequency(read.node)
-        if read.how in (How.TRUTH, How.SIZE) and frequency.rate in STEPS and not frequency.guard:
-            line = script.module.smallest_statement(read.node)
-            statements.setdefault(id(line), []).append(read)
-    for found in statements.values():
-        yield finding(script, found)
-
-
-def finding(script: Script, found: list[HostRead]) -> Finding:
-    """Say what a statement asks."""
-    read, frequency = found[0], script.frequency(found[0].node)
-    asked = f"`{script.module.brief(read.node)}`"
-    if len(found) > 1:
-        asked += f" and {len(found) - 1} more"
-    what = f"asking whether {asked}" if read.how is How.TRUTH else f"the size of {asked}"
-    return Finding(
-        read.node,
-        f"{what} {waits(script, read)}",
-        severity=severity(frequency, any(one.sure for one in found), not script.frameworks),
-        help=remedy(script, read),
-        more=tuple(one.node for one in found[1:]),
-    )
+    for found in by_statement(script, How.TRUTH, How.SIZE):
+        read = found[0]
+        more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+        what = "asking whether" if read.how is How.TRUTH else "the size of"
+        level = severity(
+            script.frequency(read.node), any(one.sure for one in found), not script.frameworks
+        )
+        yield Finding(
+            read.node,
+            f"{what} `{script.module.brief(read.node)}`{more} {waits(script, read)}",
+            severity=level,
+            help=remedy(script, read),
+            more=tuple(one.node for one in found[1:]),
+        )
 
 
 def remedy(script: Script, read: HostRead) -> str:
