@@ -8,32 +8,26 @@ from one copy after the loop.
 ## Bad
     import torch
 
-    device = torch.device("cuda")
-    model = torch.nn.Linear(4, 3).to(device)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    total = torch.zeros(3, device=device)
-
-    for step in range(1000):
-        out = model(torch.randn(8, 4, device=device))
-        loss = out.square().mean()
-        loss.backward()
-        optimizer.step()
-        total += out.sum(0).cpu().to(device)
+    def train(model, loader, optimizer, total):
+        model.cuda()
+        for x in loader:
+            out = model(x.cuda())
+            loss = out.mean()
+            loss.backward()
+            optimizer.step()
+            total += out.sum(0).cpu().cuda()
 
 ## Good
     import torch
 
-    device = torch.device("cuda")
-    model = torch.nn.Linear(4, 3).to(device)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    total = torch.zeros(3, device=device)
-
-    for step in range(1000):
-        out = model(torch.randn(8, 4, device=device))
-        loss = out.square().mean()
-        loss.backward()
-        optimizer.step()
-        total += out.sum(0)
+    def train(model, loader, optimizer, total):
+        model.cuda()
+        for x in loader:
+            out = model(x.cuda())
+            loss = out.mean()
+            loss.backward()
+            optimizer.step()
+            total += out.sum(0)
 
 ## Leaves alone
 - Copies once an epoch, after the loop, every n steps, in `except`, or under an option that is off.

@@ -8,35 +8,29 @@ kernels are prepared.  A sum that is read after the loop can stay on the device 
 ## Bad
     import torch
 
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    model = torch.nn.Linear(4, 1).to(device)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    batches = [torch.randn(8, 4) for _ in range(3)]
-
-    total = 0.0
-    for batch in batches:
-        loss = model(batch.to(device)).square().mean()
-        loss.backward()
-        optimizer.step()
-        total += loss.item()
-    print(total)
+    def train(model, loader, optimizer):
+        model.cuda()
+        total = 0.0
+        for x in loader:
+            loss = model(x.cuda()).mean()
+            loss.backward()
+            optimizer.step()
+            total += loss.item()
+        print(total)
 
 ## Good
     import torch
 
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    model = torch.nn.Linear(4, 1).to(device)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    batches = [torch.randn(8, 4) for _ in range(3)]
-
-    total = 0.0
-    for batch in batches:
-        loss = model(batch.to(device)).square().mean()
-        loss.backward()
-        optimizer.step()
-        total += loss.detach().double()
-    total = float(total)
-    print(total)
+    def train(model, loader, optimizer):
+        model.cuda()
+        total = 0.0
+        for x in loader:
+            loss = model(x.cuda()).mean()
+            loss.backward()
+            optimizer.step()
+            total += loss.detach().double()
+        total = float(total)
+        print(total)
 
 ## Leaves alone
 - Reads every n steps, once an epoch, after the loop, or for an option that is off by default.

@@ -9,29 +9,25 @@ So it does for a tensor that is used as a number: `torch.zeros(n, count)`, `rang
 ## Bad
     import torch
 
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    model = torch.nn.Linear(4, 1).to(device)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-
-    for step in range(1000):
-        loss = model(torch.randn(8, 4, device=device)).square().mean()
-        loss.backward()
-        optimizer.step()
-        print(step, loss.item())
+    def train(model, loader, optimizer):
+        model.cuda()
+        for step, x in enumerate(loader):
+            loss = model(x.cuda()).mean()
+            loss.backward()
+            optimizer.step()
+            print(step, loss.item())
 
 ## Good
     import torch
 
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    model = torch.nn.Linear(4, 1).to(device)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-
-    for step in range(1000):
-        loss = model(torch.randn(8, 4, device=device)).square().mean()
-        loss.backward()
-        optimizer.step()
-        if step % 100 == 0:
-            print(step, loss.item())
+    def train(model, loader, optimizer):
+        model.cuda()
+        for step, x in enumerate(loader):
+            loss = model(x.cuda()).mean()
+            loss.backward()
+            optimizer.step()
+            if step % 100 == 0:
+                print(step, loss.item())
 
 ## Leaves alone
 - Reads every n steps, after a time, once an epoch, in a branch that leaves the loop, in texts of

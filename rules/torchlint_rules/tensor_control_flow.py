@@ -9,30 +9,26 @@ the graph there.  So it is with sizes that depend on numbers: `x[mask]`, `nonzer
 ## Bad
     import torch
 
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    model = torch.nn.Linear(4, 1).to(device)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-
-    for step in range(1000):
-        loss = model(torch.randn(8, 4, device=device)).square().mean()
-        if torch.isnan(loss):
-            raise RuntimeError("the loss is no number")
-        loss.backward()
-        optimizer.step()
+    def train(model, loader, optimizer):
+        model.cuda()
+        for step, x in enumerate(loader):
+            loss = model(x.cuda()).mean()
+            if torch.isnan(loss):
+                raise RuntimeError("the loss is no number")
+            loss.backward()
+            optimizer.step()
 
 ## Good
     import torch
 
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    model = torch.nn.Linear(4, 1).to(device)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-
-    for step in range(1000):
-        loss = model(torch.randn(8, 4, device=device)).square().mean()
-        if step % 100 == 0 and torch.isnan(loss):
-            raise RuntimeError("the loss is no number")
-        loss.backward()
-        optimizer.step()
+    def train(model, loader, optimizer):
+        model.cuda()
+        for step, x in enumerate(loader):
+            loss = model(x.cuda()).mean()
+            if step % 100 == 0 and torch.isnan(loss):
+                raise RuntimeError("the loss is no number")
+            loss.backward()
+            optimizer.step()
 
 ## Leaves alone
 - Shapes, dtypes, devices and modes, `x is None`, numbers, arrays, tensors on the host, and what is
