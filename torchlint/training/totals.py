@@ -27,62 +27,46 @@ class Total:
     """What a statement adds to: ``loop`` is the innermost one that it stands in."""
 
     script: Script
-    target: cst.Name | cst.Subscript
+    target: cst.Name
     statement: cst.AugAssign | cst.Assign
     loop: cst.For | cst.While
 
     @property
     def name(self) -> str:
         """The total as the code spells it."""
-        return self.script.module.code(self.target)
+        return self.target.value
 
     @cached_property
     def starts(self) -> list[cst.Integer | cst.Float] | None:
-        """The numbers that it is added to; None where it may be anything else.
-
-        That is so too where it is an entry, or a name of another scope.
-        """
-        index, target = self.script.module.index, self.target
-        if not isinstance(target, cst.Name):
-            return None
-        here = index.scope(target)
-        if here.owner(target.value) is not here.function():
-            return None
-        match self.statement.value:
-            case cst.BinaryOperation(left=left) if isinstance(self.statement, cst.Assign):
+        """The numbers that it is added to; None where it may be anything else."""
+        index, word = self.script.module.index, self.target.value
+        here = index.scope(self.target)
+        before: cst.CSTNode = self.target
+        match self.statement:
+            case cst.Assign(value=cst.BinaryOperation(left=left)):
                 before = left
-            case _:
-                before = target
         found = [
             _number(one)
             for one in self.script.connected.evaluation.bindings(before)
             if not index.inside(one.node, self.statement)
         ]
         known = [one for one in found if one is not None]
-        return known if known and len(known) == len(found) else None
+        is_own = here.owner(word) is here.function()
+        return known if is_own and known and len(known) == len(found) else None
 
     @cached_property
-    def reads(self) -> list[cst.BaseExpression]:
-        """Every mention of it outside of what adds to it; of an entry, also those of the whole."""
-        module, target = self.script.module, self.target
-        if isinstance(target, cst.Name):
-            owner = module.index.scope(target).owner(target.value)
-            mentions: list[cst.BaseExpression] = [
-                name
-                for name in module.index.named.get(target.value, ())
-                if module.index.scope(name).owner(target.value) is owner and self.script.value(name)
-            ]
-        else:
-            whole = module.index.below(module.function(target) or module.tree, type(target.value))
-            mentions = [one for one in whole if module.same(one, target.value)]
-        return [one for one in mentions if not self._is_added_to(one)]
-
-    def _is_added_to(self, node: cst.CSTNode) -> bool:
-        module = self.script.module
-        if isinstance(self.target, cst.Subscript):
-            node = module.parent(node) or node
-        is_target = getattr(module.parent(node), "target", None) is node
-        return module.index.inside(node, self.statement) or (is_target and self.is_in_turn(node))
+    def reads(self) -> list[cst.Name]:
+        """Every mention of it outside of what adds to it."""
+        index, word = self.script.module.index, self.target.value
+        owner = index.scope(self.target).owner(word)
+        found = [one for one in index.named[word] if index.scope(one).owner(word) is owner]
+        return [
+            one
+            for one in found
+            if self.script.value(one)
+            and not index.inside(one, self.statement)
+            and not (getattr(index.parent(one), "target", None) is one and self.is_in_turn(one))
+        ]
 
     def is_in_turn(self, node: cst.CSTNode) -> bool:
         """Whether a node is part of the loop."""
@@ -165,9 +149,7 @@ def _total(script: Script, statement: cst.CSTNode) -> Total | None:
     for above in script.module.index.ancestors(statement):
         if isinstance(above, (cst.FunctionDef, cst.Lambda, cst.ClassDef)):
             break
-        if isinstance(above, (cst.For, cst.While)) and isinstance(
-            target, (cst.Name, cst.Subscript)
-        ):
+        if isinstance(above, (cst.For, cst.While)) and isinstance(target, cst.Name):
             assert isinstance(statement, (cst.AugAssign, cst.Assign))
             return Total(script, target, statement, above)
     return None
