@@ -78,7 +78,7 @@ import libcst as cst
 from torchlint.edits.fix import Fix, Safety
 from torchlint.edits.rewrites import AddImport, InsertBefore, Replace
 from torchlint.rule import Finding
-from torchlint.semantics.values import Guess, Means, Unknown
+from torchlint.semantics.values import Guess, Unknown
 from torchlint.syntax.scopes import Bind
 from torchlint.training.datasets import datasets_of
 from torchlint.training.draws import Draw, draws
@@ -162,8 +162,7 @@ def finding(
 def is_known_to_be(value: Value) -> bool:
     """Whether the code shows that something is a loader, by more than its name."""
     return all(
-        one.by is Means.USE if isinstance(one, Guess) else not isinstance(one, Unknown)
-        for one in value
+        one.is_used if isinstance(one, Guess) else not isinstance(one, Unknown) for one in value
     )
 
 

@@ -56,7 +56,7 @@ def passed_by(run: Run, call: cst.Call) -> tuple[Passed, ...]:
         if arg.star == "**":
             for one in value:
                 if isinstance(one, Dictionary) and one.made is not None:
-                    for cell in run.evaluation.later(one.made):
+                    for cell in run.evaluation.later(one.made).values():
                         run.read(cell)
         found.append(passed_with(run.evaluation, arg, value))
     return tuple(found)
@@ -76,10 +76,9 @@ def passed_with(evaluation: Evaluation, arg: cst.Arg, value: Value) -> Passed:
         certain.append(set(own))
         element = union(element, one.element)
         if one.made is not None:
-            later = evaluation.entries_later(one.made)
-            for key, cell in later.items():
+            for key, cell in evaluation.later(one.made).items():
                 own[key] = union(own.get(key, NEVER), cell.value)
-            element = union(element, evaluation.elements(one.made).value)
+            element = union(element, own.pop("", NEVER))
         for key, each in own.items():
             entries[key] = union(entries.get(key, NEVER), each)
     always = set.intersection(*certain) if len(found) == len(value) and certain else set()

@@ -37,15 +37,8 @@ if TYPE_CHECKING:
     from torchlint.semantics.values import Alternative, Value
 
 
-def attribute(run: Run, node: cst.Attribute, value: Value) -> Value:
+def attribute(run: Run, node: cst.BaseExpression, value: Value, name: str) -> Value:
     """Return what an attribute of a value is."""
-    return named_attribute(run, node, value, node.attr.value)
-
-
-def named_attribute(run: Run, node: cst.BaseExpression, value: Value, name: str) -> Value:
-    """Return what an attribute of a value is, by its name."""
-    if not value:
-        return NEVER
     return run.sets.each(value, lambda one: _of(run, node, one, name))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torchlint.semantics.arguments import first_of
-from torchlint.semantics.attributes import named_attribute
+from torchlint.semantics.attributes import attribute
 from torchlint.semantics.operations import element_of
 from torchlint.semantics.values import (
     NEVER,
@@ -205,7 +205,7 @@ def _super(run: Run, *_: object) -> Value:
 def _getattr(run: Run, node: cst.Call, passed: Several[Passed]) -> Value:
     match first_of(passed, 1):
         case (Text(value=str(name)),):
-            found = named_attribute(run, node, first_of(passed, 0), name)
+            found = attribute(run, node, first_of(passed, 0), name)
             return run.sets.union(found, first_of(passed, 2))
     return run.sets.unknown
 

@@ -32,7 +32,7 @@ class Cell:
 
     value: Value = NEVER
     given: dict[Giver, Value] = field(default_factory=dict)
-    readers: dict[Unit, None] = field(default_factory=dict)
+    readers: dict[int, None] = field(default_factory=dict)  # scopes, by their numbers
 
     def give(self, giver: Giver, value: Value, sets: Sets, *, adds: bool = False) -> bool:
         """Take a contribution in the place of the giver's last one, or beside it; True if new."""
@@ -61,6 +61,7 @@ def new_cells() -> Cells[str]:
 class Unit:
     """A scope that is evaluated in one pass: a module, a function or a lambda."""
 
+    number: int  # in the order of their making
     at: At
     node: cst.Module | cst.FunctionDef | cst.Lambda
     module: Module

@@ -85,41 +85,22 @@ class Evaluation:
         self.enabled: dict[At, Value] = {}
         self.makings: dict[At, tuple[Unit, cst.Call, str]] = {}  # of objects of libraries
         self._names: Cells[tuple[int, int, str]] = defaultdict(Cell)
-        self._elements: Cells[At] = defaultdict(Cell)
-        self._entries: defaultdict[At, Cells[str]] = defaultdict(new_cells)
+        self._elements: defaultdict[At, Cells[str]] = defaultdict(new_cells)
         self.partials: dict[At, tuple[Passed, ...]] = {}
         self._places: Cells[At] = defaultdict(Cell)
         self._wrapped: dict[At, Value] = {}
         self._captured: dict[int, bool] = {}
         self._queue: list[tuple[int, At]] = []
+        self._numbered: list[Unit] = []
         self._depth = self._ended = 0
         for rank, module in enumerate(files.modules):
-            at = At(rank, 0)
-            self.units[at] = Unit(at, module.tree, module, module.index.root)
+            self._open(At(rank, 0), module.tree, module, module.index.root)
 
     def release(self) -> None:
-        """Forget all; scopes and cells refer to one another in circles."""
+        """Forget all; scopes that call one another refer to one another."""
         for unit in self.units.values():
             unit.callers.clear()
-            for cell in (*unit.parameters.values(), *unit.modes.values()):
-                cell.readers.clear()
-            unit.returned.readers.clear()
-            unit.yielded.readers.clear()
-        named = (
-            self.attributes,
-            self._names,
-            self._elements,
-            self._places,
-            *self._entries.values(),
-        )
-        for cell in (each for cells in named for each in cells.values()):  # type: ignore[attr-defined]
-            cell.readers.clear()
-        for cls in self.classes:
-            cls.heirs.clear()
-            if cls.instances is not None:
-                cls.instances.readers.clear()
-        self.values.clear()
-        self.where.clear()
+        self.__dict__.clear()
 
     def evaluate(self) -> None:
         """Run everything until nothing changes."""
@@ -175,7 +156,8 @@ class Evaluation:
 
     def changed(self, cell: Cell) -> None:
         """Have those who read a cell run again."""
-        for unit in cell.readers:
+        for number in cell.readers:
+            unit = self._numbered[number]
             if not unit.is_queued and not unit.rests and unit.runs:
                 unit.is_queued = True
                 heapq.heappush(self._queue, (unit.order or 1_000_000_000, unit.at))
@@ -231,11 +213,18 @@ class Evaluation:
         found = self.units.get(at)
         if found is None:
             scope = around.module.index.opened(node)
-            found = self.units[at] = Unit(at, node, around.module, scope)
+            found = self._open(at, node, around.module, scope)
             cls = self.class_around(found)
             kind = self.classes.kind(cls.at) if cls else ""
             found.is_module_method = kind in ("module", "criterion") or around.is_module_method
         return found
+
+    def _open(
+        self, at: At, node: cst.Module | cst.FunctionDef | cst.Lambda, module: Module, scope: Scope
+    ) -> Unit:
+        unit = self.units[at] = Unit(len(self._numbered), at, node, module, scope)
+        self._numbered.append(unit)
+        return unit
 
     def class_around(self, unit: Unit) -> ClassOf | None:
         """Return the class whose method a function is."""
@@ -276,29 +265,18 @@ class Evaluation:
         """Return the cell of an attribute of a class, or of an object by its making."""
         return self.attributes[owner, name]
 
-    def elements(self, made: At) -> Cell:
-        """Return the cell of what is put into a container later."""
-        return self._elements[made]
+    def elements(self, made: At, key: str = "") -> Cell:
+        """Return the cell of what is put into a container later, by its key where that is known."""
+        return self._elements[made][key]
 
-    def put_into(self, run: Run, made: At | None) -> Value:
+    def put_into(self, run: Run, made: At | None, key: str = "") -> Value:
         """Return what is put into a container later."""
-        return NEVER if made is None else run.read(self.elements(made))
+        return NEVER if made is None else run.read(self.elements(made, key))
 
-    def entry_cell(self, made: At, key: str) -> Cell:
-        """Return the cell of an entry that a dictionary is given later."""
-        return self._entries[made][key]
-
-    def entries_later(self, made: At) -> dict[str, Cell]:
-        """Return the cells of the entries that a dictionary is given, or asked for, later."""
-        return self._entries.get(made, {})
-
-    def later(self, made: At) -> list[Cell]:
-        """Return the cells of all that a container is given later."""
-        return [self.elements(made), *self.entries_later(made).values()]
-
-    def entry(self, run: Run, made: At | None, key: str) -> Value:
-        """Return what a dictionary is given later under a key."""
-        return NEVER if made is None else run.read(self.entry_cell(made, key))
+    def later(self, made: At) -> Cells[str]:
+        """Return the cells of all that a container is given later, by key."""
+        self.elements(made)
+        return self._elements[made]
 
     def heirs(self, at: At) -> list[ClassOf]:
         """Return the classes that extend a class, by way of others too."""

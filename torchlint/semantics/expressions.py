@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from torchlint.semantics.run import Expression, Run
     from torchlint.semantics.values import Value
 
-_KINDS = {cst.Tuple: "tuple", cst.List: "list", cst.Set: "set"}
+_KINDS: dict[type, str] = {cst.Tuple: "tuple", cst.List: "list", cst.Set: "set",
+                           cst.ListComp: "list", cst.SetComp: "set"}  # fmt: skip
 
 
 def _name(run: Run, node: cst.Name) -> Value:
@@ -47,20 +48,11 @@ def _name(run: Run, node: cst.Name) -> Value:
     return run.name(node)
 
 
-def _attribute(run: Run, node: cst.Attribute) -> Value:
-    return attribute(run, node, run.value(node.value))
-
-
 def _number(run: Run, node: cst.Integer | cst.Float) -> Value:
     try:
         return run.one(Number(ast.literal_eval(node.value)))
     except (ValueError, SyntaxError):
         return run.one(Number())
-
-
-def _imaginary(run: Run, node: cst.Imaginary) -> Value:
-    del node
-    return run.one(Number())
 
 
 def _string(run: Run, node: cst.SimpleString) -> Value:
@@ -126,15 +118,6 @@ def _dictionary(run: Run, node: cst.Dict) -> Value:
     return run.sets.nested(Dictionary(tuple(sorted(entries.items())), element, run.at(node)))
 
 
-def _binary(run: Run, node: cst.BinaryOperation) -> Value:
-    return combined(run, node, run.value(node.left), run.value(node.right))
-
-
-def _unary(run: Run, node: cst.UnaryOperation) -> Value:
-    value = run.value(node.expression)
-    return negated(run, node, value)
-
-
 def _boolean(run: Run, node: cst.BooleanOperation) -> Value:
     left = run.value(node.left)
     before = run.fork()
@@ -179,16 +162,14 @@ def _subscript(run: Run, node: cst.Subscript) -> Value:
     return item_of(run, node, value, indices)
 
 
-def _comprehended(
-    run: Run, node: cst.ListComp | cst.SetComp | cst.GeneratorExp, kind: str
-) -> Value:
+def _comprehended(run: Run, node: cst.ListComp | cst.SetComp | cst.GeneratorExp) -> Value:
     before = dict(run.env)
     _go_through(run, node.for_in)
     element = run.value(node.elt)
     run.env = before
-    if kind == "generator":
+    if isinstance(node, cst.GeneratorExp):
         return run.sets.nested(Iterator(element))
-    return run.sets.nested(Sequence(kind, None, element, run.at(node)))
+    return run.sets.nested(Sequence(_KINDS[type(node)], None, element, run.at(node)))
 
 
 def _go_through(run: Run, node: cst.CompFor) -> None:
@@ -200,18 +181,6 @@ def _go_through(run: Run, node: cst.CompFor) -> None:
             run.value(test.test)
             narrow(run, test.test, truth=True)
         inner = inner.inner_for_in
-
-
-def _list_of(run: Run, node: cst.ListComp) -> Value:
-    return _comprehended(run, node, "list")
-
-
-def _set_of(run: Run, node: cst.SetComp) -> Value:
-    return _comprehended(run, node, "set")
-
-
-def _generator(run: Run, node: cst.GeneratorExp) -> Value:
-    return _comprehended(run, node, "generator")
 
 
 def _dictionary_of(run: Run, node: cst.DictComp) -> Value:
@@ -229,10 +198,6 @@ def _walrus(run: Run, node: cst.NamedExpr) -> Value:
     return value
 
 
-def _await(run: Run, node: cst.Await) -> Value:
-    return run.value(node.expression)
-
-
 def _yield(run: Run, node: cst.Yield) -> Value:
     if isinstance(node.value, cst.From):
         value = element_of(run, run.value(node.value.item))
@@ -244,11 +209,11 @@ def _yield(run: Run, node: cst.Yield) -> Value:
 
 EXPRESSIONS: dict[type, Expression] = {
     cst.Name: _name,
-    cst.Attribute: _attribute,
+    cst.Attribute: lambda run, node: attribute(run, node, run.value(node.value), node.attr.value),
     cst.Call: call,
     cst.Integer: _number,
     cst.Float: _number,
-    cst.Imaginary: _imaginary,
+    cst.Imaginary: lambda run, _: run.one(Number()),
     cst.SimpleString: _string,
     cst.ConcatenatedString: _joined,
     cst.FormattedString: _formatted,
@@ -256,18 +221,20 @@ EXPRESSIONS: dict[type, Expression] = {
     cst.List: _display,
     cst.Set: _display,
     cst.Dict: _dictionary,
-    cst.BinaryOperation: _binary,
-    cst.UnaryOperation: _unary,
+    cst.BinaryOperation: lambda run, node: combined(
+        run, node, run.value(node.left), run.value(node.right)
+    ),
+    cst.UnaryOperation: lambda run, node: negated(run, node, run.value(node.expression)),
     cst.BooleanOperation: _boolean,
     cst.Comparison: _comparison,
     cst.IfExp: _if_else,
     cst.Subscript: _subscript,
-    cst.ListComp: _list_of,
-    cst.SetComp: _set_of,
-    cst.GeneratorExp: _generator,
+    cst.ListComp: _comprehended,
+    cst.SetComp: _comprehended,
+    cst.GeneratorExp: _comprehended,
     cst.DictComp: _dictionary_of,
     cst.NamedExpr: _walrus,
     cst.Lambda: define_lambda,
-    cst.Await: _await,
+    cst.Await: lambda run, node: run.value(node.expression),
     cst.Yield: _yield,
 }

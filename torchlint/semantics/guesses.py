@@ -16,7 +16,6 @@ from torchlint.semantics.values import (
     Guess,
     Instance,
     Library,
-    Means,
     Number,
     Object,
     Place,
@@ -104,7 +103,7 @@ def _seeming(run: Run, scope: Scope, name: str, word: str) -> Value:
         case "device":
             return run.one(Place(Device.UNKNOWN))
         case what:
-            return run.one(Guess(what, Means.CONVENTION)) if what else NEVER
+            return run.one(Guess(what)) if what else NEVER
 
 
 def _used(run: Run, scope: Scope, name: str) -> Value:
@@ -113,7 +112,7 @@ def _used(run: Run, scope: Scope, name: str) -> Value:
         return run.one(Tensor())
     for needed, what in USES:
         if needed <= used:
-            return run.one(Guess(what, Means.USE))
+            return run.one(Guess(what, is_used=True))
     return NEVER
 
 
@@ -130,7 +129,7 @@ def _annotated(run: Run, node: cst.BaseExpression) -> Value:
             case Library(name=name) if name in _PLAIN:
                 found.append(_PLAIN[name])
             case Library(name=name) if kind := kind_of(name):
-                found.append(Guess(_KIND.get(kind, kind), Means.ANNOTATION))
+                found.append(Guess(_KIND.get(kind, kind)))
             case Library(name=name) if name in _LISTS and inner:
                 found += run.sets.nested(Sequence("list", None, inner, None))
             case Class(at=at):

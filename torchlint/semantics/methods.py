@@ -216,13 +216,13 @@ def _of_container(
             for each in arg.value:
                 if made is not None and isinstance(each, Dictionary):
                     for key, value in each.entries:
-                        run.give(run.evaluation.entry_cell(made, key), at, value)
+                        run.give(run.evaluation.elements(made, key), at, value)
                 elif made is not None and isinstance(each, (Sequence, Iterator)):
                     run.give(run.evaluation.elements(made), at, run.sets.all(parts_of(each)))
                 elif made is not None and not arg.keyword:
                     run.give(run.evaluation.elements(made), at, run.sets.unknown)
             if arg.keyword and made is not None:
-                run.give(run.evaluation.entry_cell(made, arg.keyword), at, arg.value)
+                run.give(run.evaluation.elements(made, arg.keyword), at, arg.value)
         return run.one(Nothing())
     if name in ("pop", "popleft", "popitem"):
         return element or run.sets.unknown
@@ -248,7 +248,7 @@ def _of_dictionary(
         match first_of(passed, 0):
             case (Text(value=str(key)),):
                 known = [value for word, value in one.entries if word == key]
-                later = run.evaluation.entry(run, one.made, key)
+                later = run.evaluation.put_into(run, one.made, key)
                 found = run.sets.all([*known, later])
                 default = first_of(passed, 1) or run.one(Nothing())
                 return found if known else run.sets.all([found, default])

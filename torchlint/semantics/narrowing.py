@@ -43,20 +43,9 @@ def decided(value: Value, test: cst.BaseExpression) -> bool | None:
     Only what the code itself says: a default of an option, or an argument, may be another.
     """
     match test:
-        case cst.Comparison(
-            left=cst.Name(value="__name__"),
-            comparisons=[cst.ComparisonTarget(operator=cst.Equal())],
-        ):
-            return None
         case cst.Name(value="True" | "False") | cst.Integer():
             return is_true(value)
-        case cst.UnaryOperation(operator=cst.Not(), expression=inner):
-            found = decided(value, inner)
-            return None if found is None else not found
-    match value:
-        case (Library(name="typing.TYPE_CHECKING"),):
-            return False
-    return None
+    return False if value == (Library("typing.TYPE_CHECKING"),) else None
 
 
 def is_true(value: Value) -> bool | None:

@@ -217,7 +217,7 @@ def _item(run: Run, node: cst.Subscript, one: Alternative, indices: Several[Valu
             match index:
                 case (Text(value=str(key)),):
                     found = [item for name, item in entries if name == key]
-                    later = run.evaluation.entry(run, one.made, key)
+                    later = run.evaluation.put_into(run, one.made, key)
                     known = run.sets.all([*found, later])
                     if known:
                         return known

@@ -140,7 +140,7 @@ class Run:
 
     def read(self, cell: Cell) -> Value:
         """Return what is in a cell: this scope runs again when that changes."""
-        cell.readers[self.unit] = None
+        cell.readers[self.unit.number] = None
         return cell.value
 
     def give(self, cell: Cell, giver: At | str, value: Value) -> None:

@@ -84,7 +84,7 @@ def _set_item(
             case Dictionary(made=made) if made is not None:
                 match keys:
                     case [(Text(value=str(key)),)]:
-                        run.give(run.evaluation.entry_cell(made, key), at, value)
+                        run.give(run.evaluation.elements(made, key), at, value)
                     case _:
                         run.give(run.evaluation.elements(made), at, value)
             case Sequence(made=made) if made is not None:
@@ -147,17 +147,11 @@ def _assert(run: Run, node: cst.Assert) -> None:
     narrow(run, node.test, truth=True)
 
 
-def _break(run: Run, node: cst.Break) -> None:
-    del node
+def _leave(run: Run, node: cst.Break | cst.Continue) -> None:
     if run.loops and run.is_alive:
-        run.loops[-1].breaks.append(dict(run.env))
-    run.is_alive = False
-
-
-def _continue(run: Run, node: cst.Continue) -> None:
-    del node
-    if run.loops and run.is_alive:
-        run.loops[-1].continues.append(dict(run.env))
+        loop = run.loops[-1]
+        ends = loop.breaks if isinstance(node, cst.Break) else loop.continues
+        ends.append(dict(run.env))
     run.is_alive = False
 
 
@@ -302,8 +296,8 @@ STATEMENTS: dict[type, Statement] = {
     cst.Return: _return,
     cst.Raise: _raise,
     cst.Assert: _assert,
-    cst.Break: _break,
-    cst.Continue: _continue,
+    cst.Break: _leave,
+    cst.Continue: _leave,
     cst.If: _if,
     cst.For: _for,
     cst.While: _while,

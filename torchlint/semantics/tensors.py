@@ -8,7 +8,6 @@ from torchlint.semantics.values import (
     Alternative,
     Device,
     Loaded,
-    Nothing,
     Number,
     Place,
     Tensor,
@@ -45,7 +44,9 @@ def moved(tensor: Tensor, device: Device) -> Tensor:
 def device_of(value: Value) -> Device:
     """Return the device that a value names; that of a tensor is none."""
     found = {_named(one) for one in value}
-    return found.pop() if len(found) == 1 else _likely(found)
+    if len(found) == 1:
+        return found.pop()
+    return Device.CUDA if Device.CUDA in found else Device.UNKNOWN  # "cuda" if ... else "cpu"
 
 
 def places_of(value: Value) -> list[Device]:
@@ -54,11 +55,6 @@ def places_of(value: Value) -> list[Device]:
     if any(getattr(one, "option", None) is not None for one in value):
         found.add(Device.UNKNOWN)
     return sorted(found) or [Device.UNKNOWN]
-
-
-def _likely(found: set[Device]) -> Device:
-    """``"cuda" if torch.cuda.is_available() else "cpu"``: it is about the GPU."""
-    return Device.CUDA if Device.CUDA in found else Device.UNKNOWN
 
 
 def _named(one: Alternative) -> Device:
@@ -71,6 +67,4 @@ def _named(one: Alternative) -> Device:
             return {"cuda": Device.CUDA, "cpu": Device.HOST}.get(kind, other)
         case Number():
             return Device.CUDA
-        case Nothing():
-            return Device.UNKNOWN
     return Device.UNKNOWN

@@ -38,14 +38,6 @@ class Loaded(enum.IntEnum):
     YES = 2
 
 
-class Means(enum.Enum):
-    """How it is known what something is that no constructor shows."""
-
-    USE = enum.auto()  # `x.backward()`
-    ANNOTATION = enum.auto()
-    CONVENTION = enum.auto()  # by the name of a parameter or attribute
-
-
 @dataclass(frozen=True, slots=True)
 class Unknown:
     """Anything at all; it stays beside what else is known."""
@@ -213,34 +205,18 @@ class Dictionary:
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """What something seems to be: an "optimizer", a "loader", a "model" ..., and by what."""
+    """What something seems to be: an "optimizer", a "loader", a "model" ...
+
+    ``is_used`` so, and not only named or annotated.
+    """
 
     what: str
-    by: Means
+    is_used: bool = False
 
 
-Alternative: TypeAlias = (
-    Unknown
-    | Nothing
-    | Library
-    | File
-    | Function
-    | Class
-    | Instance
-    | Object
-    | Method
-    | Tensor
-    | Array
-    | Number
-    | Truth
-    | Text
-    | Place
-    | Parameters
-    | Iterator
-    | Sequence
-    | Dictionary
-    | Guess
-)
+_Named: TypeAlias = Unknown | Nothing | Library | File | Function | Class | Instance | Object
+_Plain: TypeAlias = Method | Tensor | Array | Number | Truth | Text | Place | Parameters
+Alternative: TypeAlias = _Named | _Plain | Iterator | Sequence | Dictionary | Guess
 
 RANK = "rank"  # the kind of object that the number of a process is
 NEVER: Value = ()  # of what was not evaluated yet, and of what never ends

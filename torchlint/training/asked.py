@@ -155,7 +155,7 @@ class Asked:
 
     def _put_into(self, made: At) -> None:
         """Go on with what a container was given later."""
-        for cell in self.evaluation.later(made):
+        for cell in self.evaluation.later(made).values():
             for giver in cell.given:
                 if not isinstance(giver, str):
                     node = self.evaluation.node(giver)

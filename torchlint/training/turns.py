@@ -65,7 +65,7 @@ def _length(evaluation: Evaluation, over: cst.CSTNode | None) -> int | None:
             return _length(evaluation, args[0])
     match evaluation.value(over):
         case (Sequence(elements=tuple(elements), made=made),):
-            grows = made is not None and any(cell.value for cell in evaluation.later(made))
+            grows = made is not None and any(cell.value for cell in evaluation.later(made).values())
             return None if grows else len(elements)
     return None
 

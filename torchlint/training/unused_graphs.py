@@ -104,7 +104,7 @@ class UnusedGraphs:
             made = one.made if isinstance(one, (Sequence, Dictionary)) else None
             if made is not None and made not in seen:  # what was put in later
                 seen.add(made)
-                cells = self.evaluation.later(made)
+                cells = self.evaluation.later(made).values()
                 waiting += [each for cell in cells for each in flat(cell.value)]
         return found
 
