@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from itertools import takewhile
 from typing import TYPE_CHECKING, TypeAlias
 
 import libcst as cst
 
+from torchlint.syntax.chains import dotted
 from torchlint.syntax.line_layout import (
     above_comments,
     below_comments,
@@ -45,7 +47,6 @@ def add(places: Places, wanted: Iterable[tuple[str, str | None]]) -> Sequence[Ed
     simple = [node for statement in body for node in _simple_imports(statement)]
     edits: list[Edit] = []
     lines: dict[int, tuple[cst.CSTNode | None, list[str]]] = {}
-    spots: dict[int, Edit] = {}
     for module, name in dict.fromkeys(wanted):
         if any(_imports(node, module, name) for node in simple):
             continue
@@ -56,13 +57,12 @@ def add(places: Places, wanted: Iterable[tuple[str, str | None]]) -> Sequence[Ed
         above = run[-1] if run else None
         code = f"from {module} import {name}" if name else f"import {module}"
         if name is None and (spot := _among_standard(places, run, module)):
-            before = spots.get(spot.start)
-            spots[spot.start] = _both(before, spot) if before else spot
+            edits.append(spot)
             continue
         lines.setdefault(id(above), (above, []))[1].append(code)
     for above, codes in lines.values():
         edits.append(_below(places, above, codes) if above else _at_head(places, codes))
-    return [*edits, *spots.values()]
+    return edits
 
 
 def unneeded(module: Module, name: str) -> cst.Import | None:
@@ -109,30 +109,15 @@ def _simple_imports(statement: cst.CSTNode) -> list[cst.Import | cst.ImportFrom]
 def _imports(node: cst.Import | cst.ImportFrom, module: str, name: str | None) -> bool:
     """Whether the import binds what is wanted under its own name."""
     if isinstance(node, cst.Import):
-        dotted = [_dotted(alias.name) for alias in node.names if alias.asname is None]
-        wanted = module.split(".")
-        return name is None and any(_starts_with(found, wanted) for found in dotted)
+        found = [dotted(alias.name) for alias in node.names if alias.asname is None]
+        return name is None and any(f"{one}.".startswith(f"{module}.") for one in found)
     if name is None or isinstance(node.names, cst.ImportStar) or _origin(node) != module:
         return False
     return any(alias.asname is None and alias.evaluated_name == name for alias in node.names)
 
 
-def _starts_with(found: list[str], wanted: list[str]) -> bool:
-    return found[: len(wanted)] == wanted
-
-
-def _dotted(node: cst.BaseExpression | None) -> list[str]:
-    names: list[str] = []
-    while isinstance(node, cst.Attribute):
-        names.append(node.attr.value)
-        node = node.value
-    if isinstance(node, cst.Name):
-        names.append(node.value)
-    return names[::-1]
-
-
 def _origin(node: cst.ImportFrom) -> str:
-    return "." * len(node.relative) + ".".join(_dotted(node.module))
+    return "." * len(node.relative) + (dotted(node.module) if node.module else "")
 
 
 def _join(
@@ -199,9 +184,9 @@ def _packages(statement: cst.CSTNode) -> set[str]:
     found: set[str] = set()
     for node in _simple_imports(statement):
         if isinstance(node, cst.Import):
-            found |= {_dotted(alias.name)[0] for alias in node.names}
-        elif not node.relative:
-            found.add(_dotted(node.module)[0])
+            found |= {dotted(alias.name).partition(".")[0] for alias in node.names}
+        elif node.module and not node.relative:
+            found.add(dotted(node.module).partition(".")[0])
     return found
 
 
@@ -215,76 +200,33 @@ def _plain_part(run: list[cst.CSTNode]) -> list[cst.CSTNode]:
 
 
 def _among_standard(places: Places, run: Sequence[cst.CSTNode], module: str) -> Edit | None:
-    """Return where a module of the standard library goes: in order, in the section of its kind.
+    """Return where a module of the standard library goes: to the first of them, by the alphabet.
 
-    Where the imports are not kept apart by empty lines there is no such place.
+    Where there are none it gets a section of its own, above the others.
     """
-    sections = _sections(places, run)
-    kinds = [
-        {_is_standard(package) for one in part for package in _packages(one)} for part in sections
-    ]
-    if not _is_standard(module) or any(len(kind) != 1 for kind in kinds):
+    plain = [one for one in run if _packages(one) != {"__future__"}]
+    if not _is_standard(module) or not plain or not _simple_imports(plain[0]):
         return None
-    at = next((at for at, kind in enumerate(kinds) if kind == {True}), None)
-    if at is not None:
-        return _in_order(places, sections[at], module)
-    first = sections[0][0]
-    if not all(isinstance(one, cst.SimpleStatementLine) for one in sections[0]):
-        return None
-    edit = _above(places, first, module)
-    newline = newline_at(places, edit.start)
-    return Edit(edit.start, edit.end, edit.content + newline)
+    head = list(takewhile(lambda one: all(map(_is_standard, _packages(one) or {""})), plain))
+    below = [one for one in head if _plain_name(one) < module]
+    if below:
+        return _below(places, below[-1], [f"import {module}"])
+    lines = whole_lines(places, plain[0], plain[0])
+    start = above_comments(places.text, lines, places.full(plain[0]).start)
+    newline = newline_at(places, lines.start)
+    return Edit(start, start, f"import {module}{newline}{'' if head else newline}")
 
 
-def _sections(places: Places, run: Sequence[cst.CSTNode]) -> list[list[cst.CSTNode]]:
-    """Return the imports that stand together, less those from ``__future__``."""
-    sections: list[list[cst.CSTNode]] = []
-    apart = True
-    for one in run:
-        above = getattr(places.module.concrete.of(one), "leading_lines", ())
-        apart = apart or any(line.comment is None for line in above)
-        if _packages(one) == {"__future__"}:
-            apart = True
-            continue
-        if apart:
-            sections.append([])
-        sections[-1].append(one)
-        apart = False
-    return sections
+def _plain_name(statement: cst.CSTNode) -> str:
+    """Return what ``import a.b`` imports; what is written in another way comes last."""
+    match statement:
+        case cst.SimpleStatementLine(body=[cst.Import(names=[cst.ImportAlias(name=name), *_])]):
+            return dotted(name)
+    return "~"
 
 
 def _is_standard(module: str) -> bool:
     return module.partition(".")[0] in sys.stdlib_module_names
-
-
-def _in_order(places: Places, section: Sequence[cst.CSTNode], module: str) -> Edit | None:
-    """Return the edit that puts ``import module`` where the alphabet has it."""
-    below: cst.CSTNode | None = None
-    for one in section:
-        if not isinstance(one, cst.SimpleStatementLine):
-            return None
-        match one.body:
-            case [cst.Import(names=[cst.ImportAlias(name=name), *_])] if (
-                ".".join(_dotted(name)) < module
-            ):
-                below = one
-    if below is not None:
-        return _below(places, below, [f"import {module}"])
-    return _above(places, section[0], module)
-
-
-def _above(places: Places, statement: cst.CSTNode, module: str) -> Edit:
-    lines = whole_lines(places, statement, statement)
-    start = above_comments(places.text, lines, places.full(statement).start)
-    return Edit(start, start, f"import {module}{newline_at(places, lines.start)}")
-
-
-def _both(first: Edit, second: Edit) -> Edit:
-    """Return the edit that imports two modules at one place, in the order of the alphabet."""
-    codes = sorted(f"{code.rstrip()}\n" for code in (first.content, second.content))
-    newline = "\r\n" if "\r\n" in first.content else "\n"
-    tail = newline if first.content.endswith(newline * 2) else ""
-    return Edit(first.start, first.end, "".join(codes).replace("\n", newline) + tail)
 
 
 def _below(places: Places, statement: cst.CSTNode, codes: list[str]) -> Edit:

@@ -96,60 +96,54 @@ class Replace:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class AddArgument:
-    """A call gets ``keyword=code`` behind its last argument, before any ``**kwargs``."""
+class _OfCall:
+    """What changes the arguments of a call."""
 
     call: cst.Call
+
+    def nodes(self, module: Module) -> Iterable[cst.CSTNode]:  # noqa: ARG002
+        return arguments.nodes(self.call)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AddArgument(_OfCall):
+    """A call gets ``keyword=code`` behind its last argument, before any ``**kwargs``."""
+
     keyword: str
     code: str
-
-    def nodes(self, module: Module) -> Iterable[cst.CSTNode]:  # noqa: ARG002, D102
-        return arguments.nodes(self.call)
 
     def edits(self, places: Places) -> Sequence[Edit]:  # noqa: D102
         return arguments.add(places, self.call, ((self.keyword, self.code),))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PrependArgument:
+class PrependArgument(_OfCall):
     """A call gets a first argument by place; ``keywords`` name those that had a place before."""
 
-    call: cst.Call
     code: str
     keywords: tuple[str, ...] = ()
-
-    def nodes(self, module: Module) -> Iterable[cst.CSTNode]:  # noqa: ARG002, D102
-        return arguments.nodes(self.call)
 
     def edits(self, places: Places) -> Sequence[Edit]:  # noqa: D102
         return arguments.prepend(places, self.call, self.code, self.keywords)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RemoveArgument:
+class RemoveArgument(_OfCall):
     """An argument of a call goes, with its comma; comments beside it stay."""
 
-    call: cst.Call
     arg: cst.Arg
-
-    def nodes(self, module: Module) -> Iterable[cst.CSTNode]:  # noqa: ARG002, D102
-        return arguments.nodes(self.call)
 
     def edits(self, places: Places) -> Sequence[Edit]:  # noqa: D102
         return arguments.remove(places, self.call, self.arg)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ReplaceArgument:
+class ReplaceArgument(_OfCall):
     """An argument of a call becomes ``keyword=code`` in its place."""
 
-    call: cst.Call
     arg: cst.Arg
     keyword: str
     code: str
-
-    def nodes(self, module: Module) -> Iterable[cst.CSTNode]:  # noqa: ARG002, D102
-        return arguments.nodes(self.call)
 
     def edits(self, places: Places) -> Sequence[Edit]:  # noqa: D102
         return arguments.replace(places, self.call, self.arg, (self.keyword, self.code))
@@ -174,17 +168,22 @@ class DropMethod:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class InsertBefore:
-    """Lines are put before a statement, above the comments that stand directly above it.
-
-    The code is one line or several without indentation.
-    """
+class _OfStatement:
+    """Lines that are put beside a statement."""
 
     statement: Statement
     code: str
 
-    def nodes(self, module: Module) -> Iterable[cst.CSTNode]:  # noqa: ARG002, D102
+    def nodes(self, module: Module) -> Iterable[cst.CSTNode]:  # noqa: ARG002
         return (self.statement, _anchor(self.statement))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class InsertBefore(_OfStatement):
+    """Lines are put before a statement, above the comments that stand directly above it.
+
+    The code is one line or several without indentation.
+    """
 
     def edits(self, places: Places) -> Sequence[Edit]:  # noqa: D102
         lines = whole_lines(places, self.statement, _anchor(self.statement))
@@ -194,18 +193,13 @@ class InsertBefore:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class InsertAfter:
+class InsertAfter(_OfStatement):
     """Lines are put after a statement; after a block, below the comments that belong to it.
 
     ``apart``: an empty line is put between the statement and them.
     """
 
-    statement: Statement
-    code: str
     apart: bool = False
-
-    def nodes(self, module: Module) -> Iterable[cst.CSTNode]:  # noqa: ARG002, D102
-        return (self.statement, _anchor(self.statement))
 
     def edits(self, places: Places) -> Sequence[Edit]:  # noqa: D102
         text = places.text

@@ -142,7 +142,6 @@ def construct(run: Run, node: cst.Call, one: Class, passed: Several[Passed]) -> 
     made = Instance(one.at, at)
     value = run.one(made)
     run.evaluation.makings[at] = run.unit, node, ""
-    assert cls.instances is not None
     run.give(cls.instances, at, value)
     init = run.evaluation.method_of(one.at, "__init__")
     if init is not None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.semantics.cells import Cell
 from torchlint.semantics.tables.frameworks import HOOKS
 from torchlint.semantics.tables.torch_classes import kind_of
 from torchlint.semantics.values import Class, Library
@@ -14,7 +15,6 @@ from torchlint.semantics.values import Class, Library
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchlint.semantics.cells import Cell
     from torchlint.semantics.tables.frameworks import Hook
     from torchlint.semantics.values import At, Value
     from torchlint.syntax.module import Module
@@ -33,7 +33,7 @@ class ClassOf:
     bases: list[Value] = field(default_factory=list)
     methods: dict[str, cst.FunctionDef] = field(default_factory=dict)
     heirs: list[ClassOf] = field(default_factory=list)
-    instances: Cell | None = None
+    instances: Cell = field(default_factory=Cell)
 
     @property
     def name(self) -> str:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.semantics.arguments import Passed
-from torchlint.semantics.cells import Cell
 from torchlint.semantics.run import GRAD
 from torchlint.semantics.values import Class, Function
 
@@ -71,9 +70,7 @@ def define_class(run: Run, node: cst.ClassDef) -> None:
     bases = [run.value(arg.value) for arg in node.bases]
     for keyword in node.keywords:
         run.value(keyword.value)
-    made = evaluation.classes.define(at, node, run.module, bases)
-    if made.instances is None:
-        made.instances = Cell()
+    evaluation.classes.define(at, node, run.module, bases)
     around: Env = dict(run.env)
     run.block(node.body)
     scope = run.index.opened(node)

@@ -148,11 +148,7 @@ class Evaluation:
 
     def instances(self, run: Run, cls: ClassOf) -> Value:
         """Return the instances that are made of a class and of those that extend it."""
-        value = NEVER
-        for one in (cls, *self.heirs(cls.at)):
-            if one.instances is not None:
-                value = self.sets.union(value, run.read(one.instances))
-        return value
+        return self.sets.all(run.read(one.instances) for one in (cls, *self.heirs(cls.at)))
 
     def changed(self, cell: Cell) -> None:
         """Have those who read a cell run again."""

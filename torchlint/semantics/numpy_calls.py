@@ -86,7 +86,7 @@ def call(run: Run, node: cst.Call, name: str, passed: Several[Passed]) -> Value:
     elif short in ("asarray", "ascontiguousarray") and plain:
         is_own = bool(plain[0]) and all(isinstance(one, Sequence) for one in plain[0])
     made = run.at(node) if is_own and "copy" not in words and not stars else None
-    array = Array(_batch(passed), read, _dtype(short, plain, passed, is_random=is_random), made)
+    array = Array(_batch(passed), read, _dtype(short, plain, passed), made)
     may_be_number = short in PRODUCTS or (
         of_each and not any(isinstance(one, Array) for value in plain for one in value)
     )
@@ -102,11 +102,11 @@ def _is_one(short: str, plain: Several[Value], passed: Several[Passed]) -> bool:
     return not passed or (place is not None and len(plain) <= place and not has_size)
 
 
-def _dtype(short: str, plain: Several[Value], passed: Several[Passed], *, is_random: bool) -> str:
+def _dtype(short: str, plain: Several[Value], passed: Several[Passed]) -> str:
     asked = first_of(passed, PLACES.get(short, 99), "dtype")
     if asked and not any(isinstance(one, Nothing) for one in asked):
         return dtype_named(asked)
-    return "" if any(arg.star for arg in passed) else own_dtype(short, plain, is_random=is_random)
+    return own_dtype(short, plain)
 
 
 def _batch(passed: Several[Passed]) -> At | None:

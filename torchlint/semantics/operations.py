@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import libcst as cst
 
-from torchlint.semantics.array_types import computed
 from torchlint.semantics.sets import parts_of
 from torchlint.semantics.tensors import mixed
 from torchlint.semantics.values import (
@@ -73,7 +72,7 @@ def _combined(
         case (Array(), _) | (_, Array()):
             arrays = [each for each in (one, other) if isinstance(each, Array)]
             read = next((each.read for each in arrays if each.read), None)
-            return replace(arrays[0], read=read, dtype=computed(one, other), made=run.at(node))
+            return replace(arrays[0], read=read, dtype="", made=run.at(node))
         case (Number() | Truth(), Number() | Truth()):
             read = next((each.read for each in (one, other) if isinstance(each, Number)), None)
             return Number(_calculated(work, one.value, other.value), read)

@@ -148,7 +148,7 @@ def _assert(run: Run, node: cst.Assert) -> None:
 
 
 def _leave(run: Run, node: cst.Break | cst.Continue) -> None:
-    if run.loops and run.is_alive:
+    if run.is_alive:
         loop = run.loops[-1]
         ends = loop.breaks if isinstance(node, cst.Break) else loop.continues
         ends.append(dict(run.env))

@@ -132,8 +132,9 @@ class Uses:
         evaluation = self.evaluation
         own = evaluation.classes.of(cls)
         kinds = [one for one in (own, *evaluation.heirs(cls)) if one is not None]
-        cells = [one.instances for one in kinds if one.instances is not None]
-        return sorted({at for cell in cells for one in cell.value if (at := made_by(one))})
+        return sorted(
+            {at for one in kinds for each in one.instances.value if (at := made_by(each))}
+        )
 
     def container(self, use: Use) -> At | None:
         """Return the list, container or wrapper that something is put into where it is used."""
