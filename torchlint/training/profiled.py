@@ -45,8 +45,6 @@ def trains_after(
 ) -> bool:
     """Whether more than a few training steps follow a call, and come before any of the stops."""
     evaluation = connected.evaluation
-    if any(_is_in_every_step(connected, *one) for one in ((start, file), *stops)):
-        return _is_in_every_step(connected, start, file, most=FEW)
     starts = [*leading_to(evaluation, start, file)]
     ends = [(unit_around(evaluation, *stop), stop[0]) for stop in stops]
     for loop, home in _loops(connected):
@@ -69,22 +67,14 @@ def trains_after(
 
 
 def _trains_inside(connected: Connected, block: cst.With, file: int) -> bool:
-    if _is_in_every_step(connected, block, file):
-        return _is_in_every_step(connected, block, file, most=FEW)
+    frequency = connected.frequencies.of(block, file)
+    if frequency.in_every_step:
+        return frequency.loop is None or not _is_short(connected, frequency.loop)
     return any(
         unit.at.file == file and unit.module.index.inside(node, block.body)
         for loop in _loops(connected)
         for unit, node in leading_to(connected.evaluation, *loop)
     )
-
-
-def _is_in_every_step(
-    connected: Connected, node: cst.CSTNode, file: int, most: int | None = None
-) -> bool:
-    """Whether a node runs in every training step, of which there are more than so many."""
-    frequency = connected.frequencies.of(node, file)
-    is_short = most and frequency.loop is not None and _is_short(connected, frequency.loop)
-    return frequency.in_every_step and not is_short
 
 
 def _is_short(connected: Connected, loop: At) -> bool:

@@ -23,10 +23,10 @@ from torchlint.training.asked import Asked
 from torchlint.training.carriers import Carriers
 from torchlint.training.compilation import Compilation
 from torchlint.training.conventions import suggested
-from torchlint.training.copies import Batches, DeviceCopy, all_copies
+from torchlint.training.copies import Batches, all_copies
 from torchlint.training.effects import Effects
 from torchlint.training.frequency import Frequencies, Frequency
-from torchlint.training.gradients import ByHand, by_hand
+from torchlint.training.gradients import by_hand
 from torchlint.training.graphs import Graphs
 from torchlint.training.host_reads import HostRead, host_reads
 from torchlint.training.layers import Layers
@@ -36,8 +36,8 @@ from torchlint.training.models import Uses
 from torchlint.training.parts import Parts
 from torchlint.training.precisions import Precisions
 from torchlint.training.read_uses import Use, uses
-from torchlint.training.settings import Setting, settings
-from torchlint.training.step_models import StepModel, step_models
+from torchlint.training.settings import settings
+from torchlint.training.step_models import step_models
 from torchlint.training.steps import Steps
 from torchlint.training.unused_graphs import UnusedGraphs
 
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from torchlint.semantics.files import Files
     from torchlint.semantics.values import Alternative, At, Value
     from torchlint.syntax.module import Module
-    from torchlint.training.allocations import Holders
 
 
 FRAMEWORKS = (
@@ -122,25 +121,41 @@ class Connected:
         made.evaluate()
         return made
 
-    @cached_property
-    def frequencies(self) -> Frequencies:
-        """How often their nodes run."""
-        return Frequencies(self.evaluation, Effects(self.evaluation))
-
-    @cached_property
-    def loaders(self) -> tuple[Loader, ...]:
-        """The loaders that they make."""
-        return loaders(self.evaluation)
-
-    @cached_property
-    def copies(self) -> tuple[DeviceCopy, ...]:
-        """What they copy between the host and a device."""
-        return tuple(all_copies(self.evaluation))
-
-    @cached_property
-    def by_hand(self) -> ByHand:
-        """What they do with gradients by hand."""
-        return by_hand(self.evaluation)
+    # What their modules say of these, each found when it is first asked for.
+    frequencies = cached_property(
+        lambda self: Frequencies(self.evaluation, Effects(self.evaluation))
+    )
+    loaders = cached_property(lambda self: loaders(self.evaluation))
+    copies = cached_property(lambda self: tuple(all_copies(self.evaluation)))
+    by_hand = cached_property(lambda self: by_hand(self.evaluation))
+    allocations = cached_property(lambda self: allocations(self.evaluation))
+    holders = cached_property(lambda self: holders_of(self.evaluation))
+    steps = cached_property(lambda self: Steps(self.frequencies))
+    uses = cached_property(lambda self: Uses(self.evaluation, self.frequencies.effects))
+    layers = cached_property(lambda self: Layers(self.uses))
+    asked = cached_property(lambda self: Asked(self.evaluation, self.frequencies.effects))
+    step_models = cached_property(lambda self: step_models(self.steps) if self.uses_gpu else ())
+    set_switches = cached_property(lambda self: settings(self.evaluation))
+    parts = cached_property(lambda self: Parts(self.evaluation))
+    precisions = cached_property(lambda self: Precisions(self.evaluation, self.uses, self.parts))
+    compilation = cached_property(
+        lambda self: Compilation(self.evaluation, self.frequencies, self.uses, self.parts)
+    )
+    model_calls = cached_property(
+        lambda self: ModelCalls(self.evaluation, self.frequencies.effects)
+    )
+    graphs = cached_property(
+        lambda self: Graphs(
+            self.evaluation,
+            self.frequencies,
+            Carriers(self.evaluation, self.frequencies),
+            self.asked,
+            self.model_calls,
+        )
+    )
+    unused_graphs = cached_property(
+        lambda self: UnusedGraphs(self.evaluation, self.asked, self.model_calls)
+    )
 
     @cached_property
     def libraries(self) -> frozenset[str]:
@@ -209,21 +224,6 @@ class Connected:
     def _texts(self) -> Iterator[str]:
         return (one.value for one in self._met if isinstance(one, Text) and one.value)
 
-    @cached_property
-    def allocations(self) -> tuple[Allocation, ...]:
-        """The tensors that they make on the host and move to a device."""
-        return allocations(self.evaluation)
-
-    @cached_property
-    def holders(self) -> Holders:
-        """What holds the tensors and arrays that they make."""
-        return holders_of(self.evaluation)
-
-    @cached_property
-    def steps(self) -> Steps:
-        """Their training steps."""
-        return Steps(self.frequencies)
-
     def calls(self, name: str) -> bool:
         """Whether any of the files calls something of a library."""
         return any(
@@ -232,62 +232,6 @@ class Connected:
             if name.rpartition(".")[2] in module.index.named
             for call in module.index.of(cst.Call)
         )
-
-    @cached_property
-    def uses(self) -> Uses:
-        """Where what they make may be met again."""
-        return Uses(self.evaluation, self.frequencies.effects)
-
-    @cached_property
-    def layers(self) -> Layers:
-        """What feeds what in their models."""
-        return Layers(self.uses)
-
-    @cached_property
-    def asked(self) -> Asked:
-        """What gradients are asked of."""
-        return Asked(self.evaluation, self.frequencies.effects)
-
-    @cached_property
-    def step_models(self) -> tuple[StepModel, ...]:
-        """The models that their training steps run."""
-        return step_models(self.steps) if self.uses_gpu else ()
-
-    @cached_property
-    def set_switches(self) -> tuple[Setting, ...]:
-        """The switches of torch that they set or read."""
-        return settings(self.evaluation)
-
-    @cached_property
-    def parts(self) -> Parts:
-        """What their models are made of."""
-        return Parts(self.evaluation)
-
-    @cached_property
-    def precisions(self) -> Precisions:
-        """In which precision their models compute."""
-        return Precisions(self.evaluation, self.uses, self.parts)
-
-    @cached_property
-    def compilation(self) -> Compilation:
-        """What is compiled in them."""
-        return Compilation(self.evaluation, self.frequencies, self.uses, self.parts)
-
-    @cached_property
-    def model_calls(self) -> ModelCalls:
-        """What is known of runs of models."""
-        return ModelCalls(self.evaluation, self.frequencies.effects)
-
-    @cached_property
-    def graphs(self) -> Graphs:
-        """What keeps the graph of every step alive."""
-        carriers = Carriers(self.evaluation, self.frequencies)
-        return Graphs(self.evaluation, self.frequencies, carriers, self.asked, self.model_calls)
-
-    @cached_property
-    def unused_graphs(self) -> UnusedGraphs:
-        """The runs of models whose graph nothing uses."""
-        return UnusedGraphs(self.evaluation, self.asked, self.model_calls)
 
     def script(self, path: str, module: Module, settings: Settings) -> Script:
         """Return one of the files as a script."""
