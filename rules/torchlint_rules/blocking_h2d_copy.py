@@ -67,8 +67,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import libcst as cst
-
 from torchlint.edits.fix import Fix
 from torchlint.edits.rewrites import AddArgument
 from torchlint.rule import Finding
@@ -150,32 +148,18 @@ def finding(script: Script, found: list[Blocking]) -> Finding:
     """Return the finding for the copies of one statement."""
     first = found[0].copy.node
     frequency = script.frequency(first)
-    code = f"`{script.module.brief(first)}`"
-    count = sum(not is_alternative(script, one, found) for one in found)
-    code += f" and {count - 1} more" if count > 1 else ""
     often = " in every batch" if frequency.rate > Rate.EPOCH and not frequency.guard else ""
     pins = all(one.pins for one in found)
     is_sure = any(one.loaded is Loaded.YES for one in found)
     return Finding(
         first if len(found) == 1 else script.module.smallest_statement(first),
-        f"the host waits for {code}{often}, though the DataLoader "
+        f"the host waits for `{script.module.brief(first)}`{often}, though the DataLoader "
         f"{'pins' if pins else 'may pin'} its memory",
         fix(script, found) if is_sure else None,
         judging.severity(frequency, pins, is_sure, any(one.copy.is_seen for one in found),
                          not script.frameworks - {"ignite"}),
         help="pass non_blocking=True: what is queued later on the GPU sees the whole batch",
     )  # fmt: skip
-
-
-def is_alternative(script: Script, one: Blocking, found: list[Blocking]) -> bool:
-    """``x.cuda(gpu)`` of ``x.cuda() if gpu is None else x.cuda(gpu)``: only one of them is made."""
-    index = script.module.index
-    return any(
-        index.inside(one.copy.node, above.orelse)
-        and any(index.inside(other.copy.node, above.body) for other in found)
-        for above in index.ancestors(one.copy.node)
-        if isinstance(above, cst.IfExp)
-    )
 
 
 def fix(script: Script, found: list[Blocking]) -> Fix | None:

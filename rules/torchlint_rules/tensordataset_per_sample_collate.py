@@ -40,21 +40,19 @@ once.  The smaller a sample is, the more that gains.
 ## Leaves alone
 - Loaders that have, or may have by a dictionary, a `collate_fn`, a `batch_sampler`, workers, or a
   sampler that is not one of torch for a single process, and those of batch size 1 or None.
-- Other datasets: classes derived from `TensorDataset`, and parts of one (`Subset`, `random_split`),
-  which take samples one by one whatever they are asked for.
+- Other datasets: classes derived from `TensorDataset`, and parts of one (`Subset`, `random_split`).
 - Files that import a training framework: it puts samplers of its own into the loaders.
 - Projects for a torch below 1.2, which takes no `batch_size=None` beside a sampler.
 
 Information: loaders that no training step goes through.  Without a fix: loaders that the code asks
-for `batch_size`, `drop_last` or `sampler`, which would be others, calls with more than three
-arguments by place, and those that make a generator.
+for `batch_size`, `drop_last` or `sampler`, which would be others, and calls that make a generator.
 
 ## Fix safety
 Safe: the batches are the same, in the same order, as lists of tensors like before; `len(loader)`
 and the random numbers drawn are the same.  A tensor that may have been permuted is made contiguous
-in the dataset, once, because stacking does that to each batch: where it was permuted, that takes
-memory for a copy.  Unsafe where the tensors of the dataset are not seen in the file, which are then
-not made contiguous, and where the loader goes to code that is not seen: its `batch_size` is None.
+in the dataset, once, because stacking does that to each batch.  Unsafe where the tensors of the
+dataset are not seen in the file, and where the loader goes to code that is not seen: its
+`batch_size` is None.
 
 ## Evidence
 `torchlint bench TL104` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time

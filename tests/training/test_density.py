@@ -34,6 +34,7 @@ first, second = pair(4)
         ("torch.cat([made, turned])", False),
         ("torch.from_numpy(np.arange(9).astype(np.float32))", True),
         ("torch.load('x')", False),
+        ("pair(made)", False),
         ("unknown", False),
     ],
 )

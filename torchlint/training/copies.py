@@ -18,7 +18,6 @@ from torchlint.semantics.values import (
     Loaded,
     Method,
     Number,
-    Sequence,
     Tensor,
     Text,
     Truth,
@@ -208,16 +207,8 @@ class Batches:
         """Whether a batch may be a tuple, which pinning makes a list, and is not taken apart."""
         if self.loader.lacks("collate_fn"):
             return False
-        modules = self.evaluation.files.modules
-        loops = [modules[one.file].parent(one.node) for one in self.loader.turns]
-        targets = [getattr(loop, "target", None) for loop in loops]
-        is_whole = any(not isinstance(one, cst.Tuple) for one in targets)
-        for value in self.collated:
-            tuples = [one for one in flat(value) if isinstance(one, Sequence)
-                      and one.kind == "tuple"]  # fmt: skip
-            if len(tuples) > 1 or (is_whole and (tuples or not value)):
-                return True
-        return False
+        loops = [self.evaluation.module(one.file).parent(one.node) for one in self.loader.turns]
+        return not all(isinstance(getattr(loop, "target", None), cst.Tuple) for loop in loops)
 
     @property
     def classes(self) -> list[ClassOf]:
