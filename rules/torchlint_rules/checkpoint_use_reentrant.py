@@ -70,14 +70,14 @@ from packaging.version import Version
 from torchlint.edits.fix import Fix, Safety
 from torchlint.edits.rewrites import AddArgument, Replace
 from torchlint.rule import Finding, Severity
-from torchlint.syntax.calls import keyword_of
-from torchlint.training.effects import Effect
+from torchlint.syntax.calls import keyword_of, keywords
 from torchlint.training.model_calls import Recording
 from torchlint.training.raw import is_raw
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from torchlint.edits.rewrites import Rewrite
     from torchlint.training.script import Script
 
 # Where the argument came, and what precedes the inputs of the block.
@@ -102,18 +102,14 @@ def checkpoint_use_reentrant(script: Script) -> Iterator[Finding]:
         recording = connected.model_calls.recording(connected.evaluation.at(call, script.file))
         if recording is Recording.OFF:
             continue
-        chosen = next((one for one in call.args if keyword_of(one) == "use_reentrant"), None)
+        chosen = keywords(call).get("use_reentrant")
         inputs = [arg for arg in call.args[first:] if keyword_of(arg) in ("", "input")]
-        is_fed_raw = (
-            bool(inputs)
-            and trains(script)
-            and all(
-                not arg.star and is_raw(connected.evaluation, arg.value, script.file)
-                for arg in inputs
-            )
-        )
-        if is_fed_raw or chosen is None:
-            yield finding(script, call, chosen, inputs[0].value if is_fed_raw else None)
+        is_raw_batch = [
+            not arg.star and is_raw(connected.evaluation, arg.value, script.file) for arg in inputs
+        ]
+        gets_none = connected.frequencies.effects.train and bool(inputs) and all(is_raw_batch)
+        if gets_none or chosen is None:
+            yield finding(script, call, chosen, inputs[0].value if gets_none else None)
 
 
 def is_reentrant(call: cst.Call, first: int) -> bool:
@@ -128,16 +124,11 @@ def is_reentrant(call: cst.Call, first: int) -> bool:
     return len(call.args) >= first
 
 
-def trains(script: Script) -> bool:
-    """Whether a backward pass is seen in the connected files."""
-    effects = script.connected.frequencies.effects
-    return any(
-        Effect.BACKWARD in site.effects for sites in effects.sites.values() for site in sites
-    )
-
-
 def finding(
-    script: Script, call: cst.Call, chosen: cst.Arg | None, raw: cst.BaseExpression | None
+    script: Script,
+    call: cst.Call,
+    chosen: cst.BaseExpression | None,
+    raw: cst.BaseExpression | None,
 ) -> Finding:
     """Return the finding: an error where the block gets no gradients, else a doubt."""
     block = script.module.brief(call.args[0].value)
@@ -150,11 +141,9 @@ def finding(
             f"`{script.module.brief(raw)}` requires no gradient, so that this reentrant checkpoint "
             f"leaves the parameters of `{block}` without one"
         )
-    choice = (
-        AddArgument(call, "use_reentrant", "False")
-        if chosen is None
-        else Replace(chosen.value, "False")
-    )
+    choice: Rewrite = AddArgument(call, "use_reentrant", "False")
+    if chosen is not None:
+        choice = Replace(chosen, "False")
     changes = "parameters that got no gradient are trained; the block is recomputed otherwise"
     return Finding(
         call,

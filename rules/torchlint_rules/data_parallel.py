@@ -76,7 +76,6 @@ from packaging.version import Version
 from torchlint.rule import Finding
 from torchlint.semantics.values import Dictionary, Instance, Number, Sequence
 from torchlint.syntax.calls import argument_of, has_keyword
-from torchlint.training.effects import Effect
 from torchlint.training.frequency import Rate
 from torchlint.training.trained import may_be_trained
 from torchlint_rules.judging import severity
@@ -172,10 +171,7 @@ def is_one(script: Script, devices: cst.BaseExpression) -> bool:
 def trains(script: Script, call: cst.Call) -> Frequency | None:
     """Return how often a wrapped model runs in training, None where it does not train."""
     connected = script.connected
-    effects = connected.frequencies.effects
-    if not any(
-        Effect.BACKWARD in found[at] for found in (effects.direct, effects.inner) for at in found
-    ):
+    if not connected.frequencies.effects.train:
         return None
     if script.name(call.func) == FUNCTION:
         return script.frequency(call)

@@ -65,6 +65,7 @@ class Effects:
     sites: dict[At, list[CallSite]] = field(default_factory=dict)
     direct: dict[At, frozenset[Effect]] = field(default_factory=dict)  # not in a loop
     inner: dict[At, frozenset[Effect]] = field(default_factory=dict)  # in loops
+    train: bool = False  # whether any call is a backward pass
 
     def __post_init__(self) -> None:
         run: dict[int, list[At]] = {}
@@ -78,6 +79,8 @@ class Effects:
                 unit = unit_around(self.evaluation, call, file)
                 targets = tuple(run.get(id(call), ()))
                 self.sites[unit.at].append(self._site(call, unit, targets))
+        found = [site for sites in self.sites.values() for site in sites]
+        self.train = any(Effect.BACKWARD in site.effects for site in found)
         self._spread()
 
     def _site(self, call: cst.Call, unit: Unit, targets: tuple[At, ...]) -> CallSite:

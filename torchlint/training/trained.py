@@ -41,7 +41,7 @@ def _mode(uses: Uses, call: MethodCall) -> bool | None:
 def _before_training(uses: Uses, call: MethodCall, made: At) -> bool:
     """Whether a mode is set before anything trains, where the model is made."""
     effects = uses.effects
-    if not any(Effect.BACKWARD in site.effects for each in effects.sites.values() for site in each):
+    if not effects.train:
         return True
     unit = unit_around(uses.evaluation, call.node, call.file)
     order = unit.module.index.order

@@ -22,7 +22,7 @@ from torchlint.semantics.values import (
     Tensor,
     Unknown,
 )
-from torchlint.training.asked import GOES_BACK, assignments
+from torchlint.training.asked import assignments
 from torchlint.training.effects import unit_around
 from torchlint.training.model_calls import Recording
 from torchlint.training.same_bits import HOOKS
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from torchlint.semantics.values import Alternative, Value
     from torchlint.training.asked import Asked
     from torchlint.training.model_calls import ModelCalls
-
-_NEVER = (Recording.OFF, Recording.UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,30 +62,24 @@ class UnusedGraphs:
 
     def __post_init__(self) -> None:
         modules, given_away, refused = self.evaluation.files.modules, set[At](), set[At]()
-        sites = [site for each in self.asked.effects.sites.values() for site in each]
-        for site in sites:
-            match site.node.func:
-                case cst.Attribute(value=owner, attr=cst.Name(value="numpy")):
-                    refused |= self.graph(owner)  # it refuses what is recorded
+        for call in (one for module in modules for one in module.index.of(cst.Call)):
+            if isinstance(call.func, cst.Attribute) and call.func.attr.value == "numpy":
+                refused |= self.graph(call.func.value)  # it refuses what is recorded
         for file in range(len(modules)):
             for node in self._handed_over(file):
                 given_away |= self.graph(node)
-        goes_back = any(site.effects & GOES_BACK for site in sites)
         for file, module in enumerate(modules):
             for call in module.index.of(cst.Call):
-                at = self.evaluation.at(call, file)
-                recording = self.models.recording(at)
-                if (
-                    at not in self.graph(call)
-                    or recording in _NEVER
-                    or at in refused
-                    or self.asked.of(call, file)
-                    or not self.models.records(at)
-                ):
+                at, func = self.evaluation.at(call, file), self.evaluation.value(call.func)
+                if at not in self.graph(call) or at in refused:
                     continue
-                sees = at not in given_away
-                if sees or (goes_back and self._is_evaluated(call, file)):
-                    func = self.evaluation.value(call.func)
+                sees, recording = at not in given_away, self.models.recording(at)
+                if (
+                    recording not in (Recording.OFF, Recording.UNKNOWN)
+                    and not self.asked.of(call, file)
+                    and self.models.records(at)
+                    and (sees or (self.asked.effects.train and self._is_evaluated(call, file)))
+                ):
                     knows = all(hasattr(one, "call") or hasattr(one, "at") for one in func)
                     self.found.append(UnusedGraph(call, file, recording, sees, knows))
 
