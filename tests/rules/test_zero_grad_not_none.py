@@ -72,9 +72,7 @@ def zeroing(over: str, body: str) -> str:
 
             class Mine(torch.optim.Optimizer):
                 def zero_grad(self):
-                    for group in self.param_groups:
-                        for p in group["params"]:
-                            p.grad.zero_()
+                    self.filled = 0
 
             mine = Mine(parameters)
             for x in data:
@@ -96,7 +94,6 @@ def zeroing(over: str, body: str) -> str:
             zeroing("model.parameters()", "p.data -= 0.1 * p.grad\n        p.grad.zero_()"),
             id="the loop does something else as well",
         ),
-        pytest.param(zeroing("inputs", "p.grad.zero_()"), id="not parameters"),
         pytest.param(zeroing("model.parameters()", "p.grad.fill_(0.01)"), id="not zeros"),
         pytest.param(
             zeroing("model.parameters()", "if p.requires_grad:\n            p.grad.zero_()"),
@@ -257,14 +254,6 @@ def test_loops_over_parameters_on_the_host_are_information():
 def test_fix(target, line, becomes):
     assert fixed(script(line), CODE, target=target) == script(becomes)
     assert fixed(script(line), CODE, target=target, unsafe=False, settles=False) == script(line)
-
-
-@pytest.mark.parametrize(
-    ("target", "arguments"), [(None, "set_to_none=True"), ("1.13", "set_to_none=True"), ("2.1", "")]
-)
-def test_a_loop_becomes_a_call(target, arguments):
-    loop = zeroing("model.parameters()", "if p.grad is not None:\n            p.grad.zero_()")
-    assert fixed(loop, CODE, target=target) == script(f"optimizer.zero_grad({arguments})")
 
 
 def test_no_fix_under_a_framework():

@@ -26,7 +26,7 @@ from torchlint.training.conventions import suggested
 from torchlint.training.copies import Batches, all_copies
 from torchlint.training.effects import Effects
 from torchlint.training.frequency import Frequencies, Frequency
-from torchlint.training.gradients import by_hand
+from torchlint.training.gradients import are_written
 from torchlint.training.graphs import Graphs
 from torchlint.training.host_reads import HostRead, host_reads
 from torchlint.training.layers import Layers
@@ -127,7 +127,7 @@ class Connected:
     )
     loaders = cached_property(lambda self: loaders(self.evaluation))
     copies = cached_property(lambda self: tuple(all_copies(self.evaluation)))
-    by_hand = cached_property(lambda self: by_hand(self.evaluation))
+    writes_gradients = cached_property(lambda self: are_written(self.evaluation))
     allocations = cached_property(lambda self: allocations(self.evaluation))
     holders = cached_property(lambda self: holders_of(self.evaluation))
     steps = cached_property(lambda self: Steps(self.frequencies))
