@@ -72,7 +72,7 @@ import libcst as cst
 from torchlint.rule import Finding, Severity
 from torchlint.semantics.values import At, Device, Function, Object, Tensor
 from torchlint.training.between import conditions
-from torchlint.training.datasets import GIVES, MEMORY, datasets_of, reached
+from torchlint.training.datasets import GIVES, MEMORY, reached
 from torchlint.training.gpu_work import works_on_gpu
 
 if TYPE_CHECKING:
@@ -95,11 +95,13 @@ def cuda_in_dataset(script: Script) -> Iterator[Finding]:
         if move is not None:
             call, sure = move
             costs, when = cost(part, loaders)
-            is_plain = costs and sure and not script.frameworks
+            is_plain, does = (
+                costs and sure and not script.frameworks,
+                "works" if sure else "may work",
+            )
             yield Finding(
                 call,
-                f"`{script.module.brief(call)}` in `{name_of(script, at)}` "
-                f"{'works' if sure else 'may work'} on the GPU {when}",
+                f"`{script.module.brief(call)}` {does} on the GPU {when}",
                 severity=None if is_plain else Severity.INFO,
                 help=HELP,
             )
@@ -124,7 +126,7 @@ def functions(script: Script) -> dict[At, tuple[str, list[Loader]]]:
     found: dict[At, tuple[str, list[Loader]]] = {}
     evaluation = script.connected.evaluation
     for loader in script.connected.loaders:
-        datasets = datasets_of(script.connected.frequencies.effects, loader)
+        datasets = script.datasets(loader)
         starts = [one.at for one in loader.value("worker_init_fn") if isinstance(one, Function)]
         run = {"samples": datasets.methods(*GIVES), "batches": datasets.collates, "workers": starts}
         for part, several in run.items():
@@ -163,20 +165,10 @@ def cost(part: str, loaders: list[Loader]) -> tuple[bool, str]:
     return is_several, "for each sample by itself, and rules out workers"
 
 
-def name_of(script: Script, at: At) -> str:
-    """Return the name of a function, with that of its class."""
-    evaluation = script.connected.evaluation
-    unit = evaluation.units[at]
-    if not isinstance(unit.node, cst.FunctionDef):
-        return script.module.brief(unit.node)
-    cls = evaluation.class_around(unit)
-    return f"{cls.name}.{unit.node.name.value}" if cls else unit.node.name.value
-
-
 def held_on_gpu(script: Script, loader: Loader) -> str:
     """Return what the dataset of a loader keeps on the GPU, or ""."""
     evaluation = script.connected.evaluation
-    datasets = datasets_of(script.connected.frequencies.effects, loader)
+    datasets = script.datasets(loader)
     nodes: list[tuple[cst.BaseExpression, int]] = []
     for one in datasets.found:
         if isinstance(one, Object) and one.kind == MEMORY and one.call:

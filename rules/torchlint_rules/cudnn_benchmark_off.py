@@ -77,8 +77,8 @@ from torchlint.edits.rewrites import Replace
 from torchlint.rule import Finding
 from torchlint.semantics.arguments import given_to
 from torchlint.semantics.values import Nothing, Number
-from torchlint.training.datasets import datasets_of
 from torchlint.training.hoisting import is_unchanged
+from torchlint.training.samplers import SEEDS
 from torchlint.training.step_models import firsts, loader_of
 from torchlint_rules.top_line import at_the_top
 
@@ -88,7 +88,7 @@ if TYPE_CHECKING:
     from torchlint.edits.rewrites import Rewrite
     from torchlint.training.script import Script
     from torchlint.training.settings import Setting
-    from torchlint.training.step_models import StepModel
+from torchlint.training.step_models import StepModel
 
 SWITCH = "torch.backends.cudnn.benchmark"
 REPEATABLE = ("torch.backends.cudnn.deterministic", "torch.use_deterministic_algorithms")
@@ -99,10 +99,6 @@ FAMILIES = (
 )  # fmt: skip
 ALL = ", though their inputs have one size"
 EACH = ", though the samples of each batch have one size"
-SEEDS = (
-    "torch.manual_seed", "torch.cuda.manual_seed", "torch.cuda.manual_seed_all", "random.seed",
-    "numpy.random.seed", "torch.random.manual_seed",
-)  # fmt: skip
 TRAINER = ("lightning.Trainer", "pytorch_lightning.Trainer")
 CHANGES = (
     "which algorithm is the fastest can differ from run to run, and the rounding with it; the "
@@ -201,7 +197,7 @@ def sizes(script: Script, model: StepModel) -> str:
         given = [arg.value for arg in call.node.args]
         stays = bool(given) and all(is_unchanged(module, one, loop) for one in given)
         return ALL if stays else ""
-    if datasets_of(script.connected.frequencies.effects, loader).is_in_memory:
+    if script.datasets(loader).is_in_memory:
         return ALL
     size = loader.arguments.get("batch_size")
     is_one = size is None or any(each in (Nothing(), Number(1.0)) for each in size.value)

@@ -36,7 +36,7 @@ epoch instead.
 - Datasets that the script changes between passes (`dataset.set_epoch(epoch)`): persistent workers
   would go on with their first copy.
 - Loops over one loader inside of each other, which would share the workers.
-- Projects for a torch below 1.7; below 1.8 loaders that pin, whose second pass breaks down there.
+- Projects for a torch below 1.7.
 
 Without a fix: loaders that a framework goes through, those that are told
 `persistent_workers=False`, and a number of workers that is computed in the call.
@@ -69,7 +69,6 @@ from torchlint.edits.fix import Fix, Safety
 from torchlint.edits.rewrites import AddArgument
 from torchlint.rule import Finding
 from torchlint.syntax.chains import dotted
-from torchlint.training.datasets import datasets_of
 from torchlint.training.passes import repeating
 
 if TYPE_CHECKING:
@@ -80,27 +79,22 @@ if TYPE_CHECKING:
     from torchlint.training.script import Script
 
 FIRST = Version("1.7")  # the release that has the argument
-PINS = Version("1.8")  # the first one whose persistent workers outlive a pass that pins
 WORD = "persistent_workers"
 
 
 def dataloader_no_persistent_workers(script: Script) -> Iterator[Finding]:
     """Find loaders whose workers are started in every epoch."""
     target = script.settings.target
-    for loader in script.loaders:
-        first = FIRST if loader.is_pinned is False else PINS
-        is_old = target is not None and target < first
-        if is_old or loader.told(WORD, default=False) is not False or loader.has_workers is False:
-            continue
-        where = turns(script, loader) if loader.is_whole else ""
+    for loader in script.loaders if target is None or target >= FIRST else ():
+        is_asked = loader.is_whole and loader.told(WORD, default=False) is False
+        where = turns(script, loader) if is_asked and loader.has_workers is not False else ""
         if where:
             are = "" if loader.has_workers else ", if it has any,"
-            since = " (from torch 1.7 on)" if target is None else ""
             yield Finding(
                 loader.node,
                 f"the workers of this DataLoader{are} are started anew {where}",
                 None if WORD in loader.arguments else fix(script, loader),
-                help=f"Pass {WORD}=True{since}: the workers then wait for the next pass.",
+                help=f"Pass {WORD}=True: the workers then wait for the next pass.",
             )
 
 
@@ -109,9 +103,9 @@ def turns(script: Script, loader: Loader) -> str:
     if any(one.fits for one in loader.passes):
         return "in every epoch"
     found = [around for _, around in repeating(script.connected.evaluation, loader)]
-    datasets = datasets_of(script.connected.frequencies.effects, loader)
+    region, datasets = script.connected.steps.region, script.datasets(loader)
     if not found or any(
-        datasets.is_changed_by(one.loop, one.file) or goes_over(script, one, loader)
+        goes_over(script, one, loader) or datasets.is_changed_in(region(one.loop, one.file).scopes)
         for one in found
     ):
         return ""
@@ -144,9 +138,8 @@ def fix(script: Script, loader: Loader) -> Fix | None:
         f"Pass {WORD}={code}",
         Safety.UNSAFE,
         (AddArgument(loader.node, WORD, code),),
-        changes="random numbers differ from the second epoch on, "
-        "and workers do not see what happens to the dataset between epochs"
-        + ("; torch below 1.7 has no such argument" if script.settings.target is None else ""),
+        changes="random numbers differ from the second epoch on, and "
+        " workers do not see what happens to the dataset between epochs",
     )
 
 

@@ -36,12 +36,13 @@ the DataLoader pins each batch beforehand, and the copy to the GPU can run besid
 - Loaders that are told to pin, or may be: by an option, a variable, a dictionary that is not known.
 - Loaders whose batches are not seen to go to a GPU in this project; scripts for the CPU, MPS, XLA.
 - What goes to the GPU as a copy of the batch (`x[mask]`, `x + 1`, `x.half()`): it is not pinned.
-- Datasets and `collate_fn`s that make tensors on the GPU (TL108) or sparse ones: pinning raises.
+- Datasets and `collate_fn`s that make tensors on the GPU (TL108): pinning raises.
 
 As information: loaders without workers, where the main thread would pin; those that only
-evaluations go through; a device that is not known; perhaps a copy (`x.float()`).  Without a fix:
-loaders of a framework, data in memory without workers, a `False` in a variable, and batches that
-are objects of a class without a method `pin_memory`: PyTorch hands them on as they are.
+evaluations go through; an unknown device; sparse tensors in the project; perhaps a copy
+(`x.float()`).  Without a fix: loaders of a framework, data in memory without workers, a `False` in
+a variable, and batches that are objects of a class without a method `pin_memory`, which PyTorch
+hands on as they are.
 
 ## Fix safety
 Safe where there are workers and the code names CUDA: the values are the same.  Unsafe where workers
@@ -72,10 +73,9 @@ from torchlint.edits.fix import Fix
 from torchlint.edits.rewrites import AddArgument, AddImport, Replace, Rewrite
 from torchlint.rule import Finding, Severity
 from torchlint.semantics.values import Loaded
-from torchlint.training.datasets import datasets_of
+from torchlint.training.datasets import makes_sparse
 from torchlint.training.frequency import Rate
 from torchlint.training.gpu_condition import condition_for_gpu
-from torchlint.training.sparse import gives_sparse, makes_sparse
 from torchlint_rules import judging
 
 if TYPE_CHECKING:
@@ -103,8 +103,8 @@ def dataloader_no_pin_memory(script: Script) -> Iterator[Finding]:
 
 def unpinned(script: Script, loader: Loader, batches: Batches) -> Finding | None:
     """Return the finding for a loader that is not told to pin its memory, and should be."""
-    datasets = datasets_of(script.connected.frequencies.effects, loader)
-    if datasets.gives_gpu_tensors or gives_sparse(datasets):
+    datasets = script.datasets(loader)
+    if datasets.gives_gpu_tensors:
         return None
     uploads = batches.uploads()
     if not uploads:
@@ -114,6 +114,8 @@ def unpinned(script: Script, loader: Loader, batches: Batches) -> Finding | None
     is_plain = loaded is Loaded.YES
     is_told, alone = WORD in loader.arguments, loader.has_workers is False
     can_fix = not (alone and datasets.is_in_memory)
+    is_dense = not makes_sparse(script.connected.evaluation)
+    proved = is_seen, is_plain, not alone, is_dense, not script.frameworks - {"ignite"}
     copies = [one for one, _ in uploads]
     wait = all(one.non_blocking for one in copies)
     return Finding(
@@ -123,16 +125,14 @@ def unpinned(script: Script, loader: Loader, batches: Batches) -> Finding | None
         + ("is told not to pin its memory" if is_told else "does not pin its memory")
         + (": worth it together with workers, which pin apart from training" if alone else ""),
         fix(script, loader, copies, is_plain and not batches.is_whole(copy)) if can_fix else None,
-        judging.severity(
-            often(script, copy), is_seen, is_plain, not alone, not script.frameworks - {"ignite"}
-        ),
+        judging.severity(often(script, copy), all(proved)),
         help=TOGETHER if alone else WAITS if wait else FASTER,
     )
 
 
 def of_framework(script: Script, loader: Loader) -> Finding | None:
     """Return the finding for a loader whose batches a framework moves, in training."""
-    turns = [script.connected.frequencies.of(one.node, one.file) for one in loader.turns]
+    turns = script.connected.turns(loader)
     is_run = any(one.fits and not one.fits.endswith("evaluator") for one in loader.passes)
     others = script.frameworks - {"ignite"}
     if not is_run and not (others and any(one.rate >= Rate.EVAL_STEP for one in turns)):
@@ -192,16 +192,14 @@ def fix(script: Script, loader: Loader, copies: list[DeviceCopy], is_plain: bool
         if argument.node is None or script.module.code(argument.node) != "False":
             return None
         rewrite = Replace(argument.node, condition.code)
+    is_sparse = loader.gives_graphs or makes_sparse(evaluation)
     has_workers = loader.has_workers and not loader.is_optional("num_workers")
     doubts = (
         ("the main thread pins each batch, if there are no workers", not has_workers),
         ("a GPU is an assumption", not any(copy.is_seen for copy in copies)),
         ("what goes to the GPU may be a copy", not is_plain),
         ("False was written on purpose", argument is not None),
-        (
-            "batches may hold sparse tensors, which cannot be pinned",
-            makes_sparse(evaluation) or loader.gives_graphs,
-        ),
+        ("batches may hold sparse tensors, which cannot be pinned", is_sparse),
         ("a batch that is a tuple becomes a list", script.batches(loader).becomes_list()),
     )
     changes = "; ".join(text for text, holds in doubts if holds)

@@ -72,7 +72,6 @@ import libcst as cst
 from torchlint.edits.fix import Fix, Safety
 from torchlint.edits.rewrites import AddArgument, AddImport, Replace, Rewrite
 from torchlint.rule import Finding
-from torchlint.training.datasets import Cost, datasets_of
 from torchlint.training.frequency import Frequency, Rate
 from torchlint.training.spelling import name_at
 from torchlint.training.workers import started_by_import, unpicklable
@@ -103,19 +102,19 @@ def dataloader_no_workers(script: Script) -> Iterator[Finding]:
     """Find loaders that prepare costly samples in the main process."""
     for loader in script.loaders:
         turns = batches(script, loader) if loader.has_workers is False else []
-        datasets = datasets_of(script.connected.frequencies.effects, loader)
-        cost = datasets.cost if turns else Cost()
-        if (cost.is_known and not cost.code) or datasets.gives_gpu_tensors:
+        datasets = script.datasets(loader)
+        cost = datasets.cost if turns else ""
+        if cost == "" or datasets.gives_gpu_tensors:
             continue
         often = max(turns, key=lambda one: (one.rate, one.certain))
         is_optional = loader.is_optional("num_workers")
-        first = obstacle(script, loader, datasets) if cost.code else UNSEEN
-        is_plain = bool(cost.code) and not is_optional and datasets.is_iterable is False
+        first = obstacle(script, loader, datasets) if cost else UNSEEN
+        is_plain = bool(cost) and not is_optional and datasets.is_iterable is False
         proved = is_plain, script.connected.uses_gpu, not is_wrapped(script, loader)
         waits = "training" if often.rate is Rate.STEP else "what goes through it"
         yield Finding(
             loader.node,
-            f"this DataLoader prepares its samples{cost.code and f' (`{cost.code}`)'} in the main "
+            f"this DataLoader prepares its samples{f' (`{cost}`)' if cost else ''} in the main "
             f"process{', unless an option says otherwise' if is_optional else ''}: "
             f"{waits} waits for every batch",
             fix(script, loader) if is_plain and not first else None,
@@ -126,7 +125,7 @@ def dataloader_no_workers(script: Script) -> Iterator[Finding]:
 
 def batches(script: Script, loader: Loader) -> list[Frequency]:
     """Return how often batches are taken, without looks at a single one."""
-    found = [script.connected.frequencies.of(one.node, one.file) for one in loader.turns]
+    found = script.connected.turns(loader)
     found = [one for one in found if one.rate > Rate.EPOCH]
     for one in loader.passes:
         if one.fits:

@@ -74,7 +74,6 @@ from packaging.version import Version
 from torchlint.rule import Finding, Severity
 from torchlint.semantics.values import Instance, Nothing, Number, Object, Sequence, Text
 from torchlint.syntax.calls import last_name
-from torchlint.training.datasets import datasets_of
 from torchlint.training.workers import (
     repeats_samples,
     start_method,
@@ -95,6 +94,7 @@ SHARE = (
     "Take each worker's share: `info = torch.utils.data.get_worker_info()`, then every "
     "`info.num_workers`-th sample from `info.id` on; `info` is None without workers."
 )
+GIVEN = (Object, Instance, Sequence, Text)
 RAISES = ("raises", "assertRaises", "assertRaisesRegex")
 
 
@@ -102,7 +102,7 @@ def invalid_worker_options(script: Script) -> Iterator[Finding]:
     """Find loaders that raise when they are made, or whose workers go wrong."""
     told: set[cst.CSTNode] = set()
     for loader in script.loaders:
-        datasets = datasets_of(script.connected.frequencies.effects, loader)
+        datasets = script.datasets(loader)
         clashes = [*without_workers(script, loader), *replaced(datasets)]
         if clashes and not is_expected(script, loader.node):
             what, severity = clashes[0]
@@ -137,31 +137,22 @@ def replaced(datasets: Datasets) -> Iterator[tuple[str, Severity | None]]:
     shuffles, drops = (loader.told(word) is True for word in ("shuffle", "drop_last"))
     is_sized = bool(size) and all(isinstance(one, Number) and one.value != 1 for one in size)
     sampled, batched = is_given(loader, "sampler"), is_given(loader, "batch_sampler")
-    if (shuffles or sampled or batched) and datasets.is_iterable and datasets.classes:
+    if (shuffles or sampled or batched) and datasets.is_iterable:
         word = "shuffle=True" if shuffles else "sampler" if sampled else "batch_sampler"
-        yield f"`{name_of(datasets)}` is an IterableDataset, whose order `{word}` cannot set", None
+        yield f"the dataset is an IterableDataset, whose order `{word}` cannot set", None
     elif batched and (shuffles or drops or sampled or is_sized):
         yield "`batch_sampler` replaces batch_size, shuffle, sampler and drop_last", None
-    elif shuffles and is_given(loader, "sampler", or_none=True):
-        where = "" if sampled else ", where there is a sampler"
-        yield f"`sampler` replaces `shuffle=True`{where}", None
+    elif shuffles and sampled:
+        yield "`sampler` replaces `shuffle=True`", None
     elif drops and size and all(isinstance(one, Nothing) for one in size):
         yield "`batch_size=None` makes no batches that `drop_last=True` could drop", None
 
 
-def is_given(loader: Loader, word: str, *, or_none: bool = False) -> bool:
-    """Whether a loader is certainly given something, not None; or that by an option."""
+def is_given(loader: Loader, word: str) -> bool:
+    """Whether a loader is certainly given something, not None."""
     argument = loader.arguments.get(word)
-    found = [one for one in loader.value(word) if not (or_none and isinstance(one, Nothing))]
-    known = (Object, Instance, Sequence, Text)
-    is_sure = or_none or (argument is not None and argument.always)
-    return is_sure and bool(found) and all(isinstance(one, known) for one in found)
-
-
-def name_of(datasets: Datasets) -> str:
-    """Return the name of the class of a dataset."""
-    cls = datasets.evaluation.classes.of(datasets.classes[0])
-    return cls.name if cls else "the dataset"
+    found = argument.value if argument and argument.always else ()
+    return bool(found) and all(isinstance(one, GIVEN) for one in found)
 
 
 def is_expected(script: Script, call: cst.Call) -> bool:
@@ -211,8 +202,8 @@ def repeated(datasets: Datasets) -> Iterator[Finding]:
     if datasets.is_iterable and loader.lacks("worker_init_fn") and repeats_samples(datasets):
         yield Finding(
             loader.node,
-            f"every worker of this DataLoader gives every sample of `{name_of(datasets)}`: "
-            "its `__iter__` does not ask for the worker's share",
+            "every worker of this DataLoader gives every sample: the dataset's `__iter__` does "
+            "not ask for the worker's share",
             case="c",
             help=SHARE,
         )

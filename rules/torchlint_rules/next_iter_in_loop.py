@@ -40,7 +40,7 @@ the step before had, or, without shuffling, the same first batch each time.
 - An iterator that is made anew where the last one has ended, or that gives several batches.
 - What is not known to be a DataLoader: the iterator of a generator is the generator itself.
 - Loaders whose batch is the whole dataset (`batch_size=len(dataset)`), and those that are made in
-  the loop, or whose dataset or sampler is changed in it: the next pass gives other batches.
+  the loop, or whose dataset is changed in it: the next pass gives other batches.
 
 As information: steps that do not train, those that nothing is seen to repeat, and draws in some of
 the steps that start workers (`if step % 10 == 0:`).  Without a fix: an iterator with a name, a step
@@ -78,28 +78,24 @@ import libcst as cst
 from torchlint.edits.fix import Fix, Safety
 from torchlint.edits.rewrites import AddImport, InsertBefore, Replace
 from torchlint.rule import Finding
-from torchlint.semantics.values import Guess, Unknown
-from torchlint.syntax.scopes import Bind
-from torchlint.training.datasets import datasets_of
 from torchlint.training.draws import Draw, draws
 from torchlint.training.frequency import Rate
 from torchlint.training.guards import Guard
 from torchlint.training.hoisting import free_name, is_unchanged, loops_around, named_after
 from torchlint.training.loaders import loaders_in
 from torchlint.training.passes import loops_making
+from torchlint.training.spelling import name_at
 from torchlint.training.turns import most_turns
 from torchlint_rules import judging
 
 if TYPE_CHECKING:
     from collections.abc import Iterator as Several
 
-    from torchlint.semantics.values import Value
     from torchlint.training.frequency import Frequency
     from torchlint.training.loaders import Loader
     from torchlint.training.script import Script
 
 NOW_AND_THEN = (Guard.PERIODIC, Guard.CLOCK)
-GIVEN = ("dataset", "sampler", "batch_sampler")
 
 
 def next_iter_in_loop(script: Script) -> Several[Finding]:
@@ -131,11 +127,11 @@ def has_reason(script: Script, draw: Draw, frequency: Frequency, loader: Loader)
         home = connected.evaluation.module(loader.at.file)
         return around is not None and home.function(loader.node) is around
     node = connected.evaluation.node(loop)
-    if most_turns(connected.evaluation, node, loop.file) == 1:
-        return True
-    datasets = datasets_of(connected.frequencies.effects, loader)
     made = loops_making(connected.evaluation, loader.node, loader.at.file)
-    return id(node) in made or datasets.is_changed_by(node, loop.file, GIVEN)
+    if id(node) in made or most_turns(connected.evaluation, node, loop.file) == 1:
+        return True
+    scopes = connected.steps.region(node, loop.file).scopes
+    return script.datasets(loader).is_changed_in(scopes)
 
 
 def finding(
@@ -147,29 +143,21 @@ def finding(
     is_certain = frequency.guard is None and frequency.decided
     when = judging.every(frequency) if is_certain else f"some {judging.STEPS[frequency.rate]}s"
     first = loaders and all(in_order(script, one) for one in loaders)
-    is_known = is_known_to_be(script.value(draw.source))
     may_go = draw in every and not script.frameworks
     return Finding(
         draw.call,
         f"`{script.module.brief(draw.call)}` starts a new pass over the data{started} in {when}, "
         f"for one batch{': each time the first one' if first else ''}",
         fix(script, draw, every) if may_go else None,
-        judging.severity(frequency, is_known, not script.frameworks),
+        judging.severity(frequency, bool(loaders), not script.frameworks),
         help="Make one iterator before the loop, and a new one when it has come to its end.",
-    )
-
-
-def is_known_to_be(value: Value) -> bool:
-    """Whether the code shows that something is a loader, by more than its name."""
-    return all(
-        one.is_used if isinstance(one, Guess) else not isinstance(one, Unknown) for one in value
     )
 
 
 def in_order(script: Script, loader: Loader) -> bool:
     """Whether a loader certainly gives the samples of a dataset in their order."""
     is_plain = loader.told("shuffle", default=False) is False
-    datasets = datasets_of(script.connected.frequencies.effects, loader)
+    datasets = script.datasets(loader)
     return is_plain and loader.lacks("sampler", "batch_sampler") and datasets.is_iterable is False
 
 
@@ -186,22 +174,20 @@ def fix(script: Script, draw: Draw, found: list[Draw]) -> Fix | None:
         if module.code(one.source) == text and module.index.inside(one.call, loop)
     ]
     name = free_name(module, named_after(text, "batches"), draw.call)
-    owner = module.index.scope(loop).owner("itertools")
-    bound = owner.bindings["itertools"] if owner else ()
-    is_free = all(one.kind is Bind.IMPORT for one in bound)
-    if name is None or not is_free or not all(one.plain for one in together):
+    chain, repeat = (name_at(script, loop, "itertools", one) for one in ("chain", "repeat"))
+    if not (name and chain and repeat) or not all(one.plain for one in together):
         return None
     over = getattr(loop, "iter", None)
     is_one = len(together) == 1 and next(loops_around(module, draw.call)) is loop
     is_one_pass = is_one and over is not None and module.code(over) == f"range(len({text}))"
-    endless = f"itertools.chain.from_iterable(itertools.repeat({text}))"
+    code = f"iter({text})" if is_one_pass else f"{chain}.from_iterable({repeat}({text}))"
     return Fix(
         f"Take the batches from one iterator, `{name}`",
         Safety.UNSAFE,
         (
-            InsertBefore(loop, f"{name} = {f'iter({text})' if is_one_pass else endless}"),
+            InsertBefore(loop, f"{name} = {code}"),
             *(Replace(one.call, f"next({name})") for one in together),
-            *(() if is_one_pass else (AddImport("itertools"),)),
+            *((AddImport("itertools"),) if "itertools." in code else ()),
         ),
         changes="passes over the data are finished, so that a step gets other samples",
     )

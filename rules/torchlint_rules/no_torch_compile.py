@@ -94,7 +94,7 @@ from torchlint.rule import Finding
 from torchlint.semantics.arguments import given_to
 from torchlint.semantics.values import Device, Method, Object, Tensor
 from torchlint.syntax.line_layout import default_indent
-from torchlint.training.sparse import makes_sparse
+from torchlint.training.datasets import makes_sparse
 from torchlint.training.step_models import firsts
 
 if TYPE_CHECKING:

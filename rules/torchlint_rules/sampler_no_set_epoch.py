@@ -39,11 +39,10 @@ of the data: an epoch takes as long as on one GPU.
 ## Leaves alone
 - Samplers with `shuffle=False` or a value that is not known, or that no training step draws from.
 - Training of a single epoch, and samplers that are made anew in each.
-- Samplers that `set_epoch` may be called of somewhere, also by a function that is not seen and gets
-  the sampler, or the loader and the number of the epoch.
+- Samplers that `set_epoch` may be called of, also by code that is not seen and gets the loader.
 - Files that import a framework: Lightning, Accelerate and others call `set_epoch`, DeepSpeed not.
 - TL804b: datasets that are not known, are iterated, ask for the process, or are parts of something
-  (`x[rank::2]`); loaders with a sampler of any kind.
+  (`x[rank::2]`); loaders with a sampler of any kind; a seed of its own for each process.
 
 Without a fix: where the epoch has no number (`while`), or neither sampler nor loader a name in the
 loop over epochs; files that import DeepSpeed; and TL804b, which needs a decision on the batch size.
@@ -80,27 +79,26 @@ import libcst as cst
 from torchlint.edits.fix import Fix, Safety
 from torchlint.edits.rewrites import InsertBefore, Replace
 from torchlint.rule import Finding, Severity
-from torchlint.semantics.values import UNKNOWN, Nothing
+from torchlint.semantics.values import Nothing
 from torchlint.syntax.calls import has_keyword
 from torchlint.syntax.chains import root_of
 from torchlint.syntax.line_layout import default_indent
-from torchlint.training.datasets import datasets_of
+from torchlint.training.frequency import Rate
 from torchlint.training.hoisting import free_name, is_unchanged
 from torchlint.training.loaders import loaders_in
 from torchlint.training.samplers import (
+    draw_alike,
     epochs,
     is_distributed,
     may_be_told,
     may_divide,
     samplers_of,
-    steps_of,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchlint.edits.rewrites import Rewrite
-    from torchlint.semantics.values import Value
     from torchlint.training.passes import Around
     from torchlint.training.samplers import Sampler
     from torchlint.training.script import Script
@@ -120,7 +118,7 @@ def sampler_no_set_epoch(script: Script) -> Iterator[Finding]:
             is_here = sampler.at.file == script.file and sampler.node not in asked
             if is_here and sampler.shuffles and loops and loader.told("shuffle") is not True:
                 asked.add(sampler.node)
-                if not may_be_told(connected.evaluation, sampler, loops):
+                if not may_be_told(connected.evaluation, sampler):
                     yield finding(script, sampler, loops)
     if not script.frameworks:
         yield from unsampled(script)
@@ -128,25 +126,16 @@ def sampler_no_set_epoch(script: Script) -> Iterator[Finding]:
 
 def finding(script: Script, sampler: Sampler, loops: list[Around]) -> Finding:
     """Return the finding for a sampler that shuffles every epoch alike."""
-    target = assigned(script, sampler.node)
-    name = f"`{script.module.brief(target)}`" if target is not None else "this DistributedSampler"
+    given, home = sampler.loader.arguments.get("sampler"), sampler.loader.at.file
+    name = "this DistributedSampler"
+    if given and isinstance(given.node, (cst.Name, cst.Attribute)):
+        name = f"`{script.connected.evaluation.module(home).brief(given.node)}`"
     return Finding(
         sampler.node,
         f"{name} gives every epoch the order of the first: nothing calls its `set_epoch`",
         None if script.frameworks else fix(script, sampler, loops),
         help="Call sampler.set_epoch(epoch) before each pass over the loader.",
     )
-
-
-def assigned(script: Script, call: cst.Call) -> cst.Name | cst.Attribute | None:
-    """Return the one name or attribute that gets what a call makes."""
-    above = script.module.parent(call)
-    while isinstance(above, cst.IfExp):
-        above = script.module.parent(above)
-    match above:
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() | cst.Attribute() as target)]):
-            return target
-    return None
 
 
 def fix(script: Script, sampler: Sampler, loops: list[Around]) -> Fix | None:
@@ -185,43 +174,34 @@ def number_of(script: Script, loop: cst.For) -> str | None:
 
 def handle(script: Script, sampler: Sampler, loop: cst.For) -> tuple[str, str] | None:
     """Return how a loop can speak of the sampler, and under which condition it is one."""
-    module, target = script.module, assigned(script, sampler.node)
-    if isinstance(target, cst.Name) and is_unchanged(module, target, loop):
-        owner = module.index.scope(target).owner(target.value)
-        bound = owner.bindings[target.value] if owner else ()
-        values = (
-            script.value(one.value)
-            if one.is_plain and isinstance(one.value, cst.BaseExpression)
-            else (UNKNOWN,)
-            for one in bound
-        )
-        given = tuple(each for value in values for each in value)
-        return under(script, target.value, given, sampler, loop)
-    below = module.index.below
-    for node in (*below(loop.body, cst.Name), *below(loop.body, cst.Attribute)):
-        loaders = loaders_in(script.value(node)) if sampler.loader.value("sampler") else {}
-        is_one = sampler.loader.at in loaders and len(loaders) == len(script.value(node))
-        if is_one and is_unchanged(module, node, loop):
-            found = [one for one in script.connected.loaders if one.at in loaders]
-            given = tuple(each for one in found for each in one.value("sampler") or (Nothing(),))
-            return under(script, f"{module.code(node)}.sampler", given, sampler, loop)
+    module, loader = script.module, sampler.loader
+    given = loader.arguments.get("sampler")
+    if given is None:
+        return None
+    node, below = given.node, module.index.below
+    is_here = loader.at.file == script.file and isinstance(node, cst.Name)
+    if is_here and node is not None and is_unchanged(module, node, loop):
+        return under(script, module.code(node), sampler, loop)
+    for each in (*below(loop.body, cst.Name), *below(loop.body, cst.Attribute)):
+        is_one = loader.at in loaders_in(script.value(each)) and len(script.value(each)) == 1
+        if is_one and is_unchanged(module, each, loop):
+            return under(script, f"{module.code(each)}.sampler", sampler, loop)
     return None
 
 
-def under(
-    script: Script, code: str, value: Value, sampler: Sampler, loop: cst.For
-) -> tuple[str, str] | None:
-    """Return code for a sampler that is one of some values, and when it is a distributed one."""
-    others = [one for one in value if not is_distributed(one)]
+def under(script: Script, code: str, sampler: Sampler, loop: cst.For) -> tuple[str, str] | None:
+    """Return code for the sampler of a loader, and when it is a distributed one."""
+    others = [one for one in sampler.loader.value("sampler") if not is_distributed(one)]
     if not others:
         return code, ""
     if all(isinstance(one, Nothing) for one in others) and not code.endswith(".sampler"):
         return code, f"{code} is not None"
     root, scope = root_of(sampler.node.func), script.module.index.scope
-    assert isinstance(root, cst.Name)
-    if scope(loop).owner(root.value) is not scope(root).owner(root.value):
-        return None
-    return code, f"isinstance({code}, {script.module.code(sampler.node.func)})"
+    is_same = isinstance(root, cst.Name) and (
+        scope(loop).owner(root.value) is scope(root).owner(root.value)
+    )
+    asks = f"isinstance({code}, {script.module.code(sampler.node.func)})"
+    return (code, asks) if is_same else None
 
 
 def unsampled(script: Script) -> Iterator[Finding]:
@@ -229,12 +209,12 @@ def unsampled(script: Script) -> Iterator[Finding]:
     evaluation = script.connected.evaluation
     wrapped = [node for _, node, name in evaluation.makings.values() if name == WRAPPER]
     is_one_group = not any(has_keyword(one, ("process_group", "device_mesh")) for one in wrapped)
-    for loader in script.loaders if wrapped and is_one_group else ():
+    for loader in script.loaders if wrapped and is_one_group and draw_alike(evaluation) else ():
         if not loader.lacks("sampler", "batch_sampler", "generator"):
             continue
-        datasets = datasets_of(script.connected.frequencies.effects, loader)
+        datasets = script.datasets(loader)
         is_known = datasets.is_iterable is False and bool(datasets.found)
-        steps = steps_of(script.connected, loader)
+        steps = [one for one in script.connected.turns(loader) if one.rate is Rate.STEP]
         if is_known and steps and not may_divide(datasets):
             is_sure = any(one.certain for one in steps)
             yield Finding(

@@ -118,8 +118,7 @@ def tensordataset_per_sample_collate(script: Script) -> Iterator[Finding]:
     found = [one for one in script.loaders if takes_apart(one)]
     asked = asked_for(script.connected.evaluation, *OTHERS) if found else frozenset()
     for loader in found:
-        of = script.connected.frequencies.of
-        turns = [of(one.node, one.file) for one in loader.turns]
+        turns = script.connected.turns(loader)
         often = max(turns, key=lambda one: (one.rate, one.certain), default=None)
         yield Finding(
             loader.node,

@@ -177,27 +177,6 @@ def test_reported_without_a_fix(source: str) -> None:
     assert found.fix is None
 
 
-def test_the_first_version_is_named_where_none_is_declared():
-    [found] = check(loaded("num_workers=4"), CODE)
-    assert found.fix is not None
-    assert "torch 1.7" in found.help
-    assert "torch below 1.7" in found.fix.changes
-    [found] = check(loaded("num_workers=4"), CODE, "2.1")
-    assert found.fix is not None
-    assert "torch" not in found.help + found.fix.changes
-
-
-@pytest.mark.parametrize("pins", ["True", "device.type == 'cuda'"])
-def test_silent_where_pinned_batches_break_persistent_workers(pins: str) -> None:
-    """Up to torch 1.7 the second pass over a loader that has both fails."""
-    source = loaded(f"num_workers=4, pin_memory={pins}")
-    assert not check(source, CODE, "1.7")
-    [_] = check(source, CODE, "1.8")
-    [_] = check(source, CODE)
-    for other in ("num_workers=4", "num_workers=4, pin_memory=False"):
-        [_] = check(loaded(other), CODE, "1.7")
-
-
 @pytest.mark.parametrize("count", ["n", "args.workers", "4 if cuda else 0"])
 def test_a_number_that_may_be_none(count: str) -> None:
     (found,) = check(loaded(f"num_workers={count}"), CODE)
@@ -274,7 +253,6 @@ def test_a_dataset_that_is_changed_in_a_function_of_the_loop(statement: str) -> 
     [
         pytest.param("print(len(data), data.files)", id="plain reads"),
         pytest.param("print(data.describe())", id="a method that reads only"),
-        pytest.param("rest.dataset.load_next()", id="the dataset of another loader"),
     ],
 )
 def test_a_dataset_that_is_only_read(statement: str) -> None:

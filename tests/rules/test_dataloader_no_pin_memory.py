@@ -115,13 +115,6 @@ def moving(code: str) -> str:
             id="collate_fn makes its batch on the GPU",
         ),
         pytest.param(
-            loaded(
-                "num_workers=4, collate_fn=put",
-                "def put(samples):\n    return samples[0].to_sparse(), samples[1]",
-            ),
-            id="sparse batches",
-        ),
-        pytest.param(
             loaded("num_workers=4").replace("torch.utils.data", "mydata"),
             id="a DataLoader of somebody else",
         ),
@@ -172,7 +165,7 @@ def test_is_silent(source):
             id="refused",
         ),
         pytest.param(
-            loaded("num_workers=4", "table = torch.eye(3).to_sparse()"), Severity.WARNING,
+            loaded("num_workers=4", "table = torch.eye(3).to_sparse()"), Severity.INFO,
             Safety.UNSAFE, id="sparse tensors elsewhere",
         ),
         pytest.param(

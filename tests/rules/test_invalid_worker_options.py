@@ -160,7 +160,7 @@ def test_options_that_raise(arguments: str, what: str) -> None:
 def test_a_stream_has_its_order(option: str) -> None:
     (found,) = check(loaded(option, dataset="Lines('x')"), CODE)
     assert found.severity is Severity.ERROR
-    assert "`Lines` is an IterableDataset, whose order" in found.message
+    assert "the dataset is an IterableDataset, whose order" in found.message
 
 
 def test_the_default_of_prefetch_factor() -> None:
@@ -289,8 +289,8 @@ def test_workers_that_repeat_a_stream() -> None:
     assert found.code == "TL105c"
     assert found.severity is Severity.ERROR
     assert found.message == (
-        "every worker of this DataLoader gives every sample of `Lines`: "
-        "its `__iter__` does not ask for the worker's share"
+        "every worker of this DataLoader gives every sample: the dataset's `__iter__` does "
+        "not ask for the worker's share"
     )
     assert "get_worker_info" in found.help
 

@@ -60,8 +60,7 @@ def train(
             ),
             id="it is kept in a dictionary",
         ),
-        pytest.param(train(f"begin(loader, epoch)\n{STEPS}"), id="a function gets both"),
-        pytest.param(train(f"hooks.begin(sampler)\n{STEPS}"), id="a function gets the sampler"),
+        pytest.param(train(f"begin(loader, epoch)\n{STEPS}"), id="a function gets the loader"),
         pytest.param(
             train(sampler="sampler = DistributedSampler(dataset, shuffle=False)"),
             id="it does not shuffle",
@@ -107,7 +106,7 @@ def test_deepspeed_takes_the_batches_as_they_are_given():
             id="another sampler is told",
         ),
         pytest.param(
-            train(epoch=f"print(epoch, len(loader), len(sampler))\nlog(loader)\n{STEPS}"),
+            train(epoch=f"print(epoch, len(loader), len(sampler))\n{STEPS}"),
             4,
             id="functions that cannot tell it",
         ),
@@ -306,6 +305,7 @@ def parallel(
             ),
             id="a dataset that is iterated",
         ),
+        pytest.param(parallel(top="torch.manual_seed(1 + rank)"), id="seeds of their own"),
         pytest.param(
             parallel().replace("loss.backward()", "pass").replace("optimizer.step()", ""),
             id="no training",

@@ -61,15 +61,12 @@ LIGHT = tuple(
     """builtins. torch. numpy. math. random. copy. os.path. itertools. functools. operator.
     collections. typing. bisect. time.""".split()
 )
+SPARSE = (
+    "torch.sparse",
+    "torch_geometric.transforms.ToSparse",
+    "torch_geometric.transforms.ToDevice",
+)
 PLAIN = (Tensor, Array, Sequence, Dictionary, Text, Number, Truth, Nothing, Iterator)
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """What a sample costs: the code that costs, or whether it is known to be little."""
-
-    code: str = ""
-    is_known: bool = True
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,36 +108,35 @@ class Datasets:
         return any(isinstance(one, PLAIN) or _is(one, MEMORY) for one in self.found)
 
     @property
-    def cost(self) -> Cost:
-        """What a sample costs: the worst that is seen, of what puts samples together as well."""
+    def cost(self) -> str | None:
+        """The code that makes a sample costly, "" where all costs little, None if not known."""
         if self.is_in_memory:
-            return Cost()
+            return ""
         costs = [*map(self._cost, self.found), self._of_functions(self.collates)]
-        is_known = bool(self.found) and all(cost.is_known for cost in costs)
-        return next((cost for cost in costs if cost.code), Cost(is_known=is_known))
+        is_little = bool(self.found) and all(cost == "" for cost in costs)
+        return next((cost for cost in costs if cost), "" if is_little else None)
 
-    def _cost(self, one: Alternative) -> Cost:
+    def _cost(self, one: Alternative) -> str | None:
         if not isinstance(one, Instance):
             kind = one.kind if isinstance(one, Object) else ""
-            return Cost(kind if kind.startswith(PICTURES) else "", is_known=False)
+            return kind if kind.startswith(PICTURES) else None
         bases = self.evaluation.classes.library_bases(one.cls)
         reads = [base for base in bases if base.startswith(PICTURES)]
-        own = _methods(self.evaluation, one.cls, GIVES)
-        if not own:
-            whole = [base for base in reads if not base.endswith(".VisionDataset")]
-            return Cost(whole[0] if whole else "", is_known=MEMORY in bases)
-        cost = self._of_functions(own)
-        return Cost(cost.code, is_known=cost.is_known and not reads)
+        if own := _methods(self.evaluation, one.cls, GIVES):
+            cost = self._of_functions(own)
+            return cost or (None if reads else cost)
+        whole = [base for base in reads if not base.endswith(".VisionDataset")]
+        return whole[0] if whole else "" if MEMORY in bases else None
 
-    def _of_functions(self, functions: list[At]) -> Cost:
+    def _of_functions(self, functions: list[At]) -> str | None:
         is_known = True
         for site, file in reached(self.effects, functions):
             for one in self.evaluation.value(site.node.func):
                 work = _works(one)
                 if work:
-                    return Cost(self.evaluation.module(file).brief(site.node))
+                    return self.evaluation.module(file).brief(site.node)
                 is_known = is_known and work is False
-        return Cost(is_known=is_known)
+        return "" if is_known else None
 
     @property
     def gives_gpu_tensors(self) -> bool:
@@ -153,46 +149,30 @@ class Datasets:
             works_on_gpu(self.evaluation, call) for call in calls
         )
 
-    def is_changed_by(
-        self, loop: cst.CSTNode, file: int, words: tuple[str, ...] = ("dataset",)
-    ) -> bool:
-        """Whether a loop, or what it calls, changes what the loader is given for some parameters.
-
-        It stores something in it, or calls a method of it for nothing but what that does.
-        """
-        sites = [site for several in self.effects.sites.values() for site in several]
-        targets = [at for site in sites if loop in site.loops for at in site.targets]
-        places: list[tuple[cst.CSTNode, int]] = [(loop, file)]
-        for at in run_by(self.effects, targets):
-            unit = self.evaluation.units.get(at)
-            cls = self.evaluation.class_around(unit) if unit else None
-            if unit and not (cls and self.evaluation.classes.kind(cls.at) == "dataset"):
-                places.append((unit.node, at.file))
-        for outer, home in places:
-            index = self.evaluation.index(home)
+    def is_changed_in(self, scopes: Iterable[tuple[int, cst.CSTNode]]) -> bool:
+        """Whether code stores something in it, or calls a method for nothing but what that does."""
+        for file, outer in scopes:
+            index = self.evaluation.index(file)
             for node in index.nodes[index.order(outer) : index.end(outer)]:
                 holder = _changed(node)
-                if holder and any(self._is_given(one, holder, home) for one in words):
+                if holder and self._is_inside(holder, file):
                     return True
         return False
 
-    def _is_given(self, word: str, node: cst.BaseExpression, file: int) -> bool:
-        """Whether an expression may be what the loader is given, or is something in it."""
-        given = self.loader.arguments.get(word)
-        if given is None:
-            return False
-        evaluation, home = self.evaluation, self.loader.at.file
-        known = [one for one in given.value if isinstance(one, (Instance, Object)) and one.call]
-        if any(one in known for one in evaluation.value(node)):
+    def _is_inside(self, node: cst.BaseExpression, file: int) -> bool:
+        """Whether an expression may be what the loader is given, or something in it."""
+        given, value = self.loader.arguments.get("dataset"), self.evaluation.value
+        known = [one for one in self.loader.value("dataset") if getattr(one, "call", None)]
+        if any(one in known for one in value(node)):
             return True
-        if not known and given.node and file == home and dotted(node) == dotted(given.node) != "":
+        name = dotted(given.node) if given and given.node and file == self.loader.at.file else ""
+        if not known and name and dotted(node) == name:
             return True
         if not isinstance(node, (cst.Attribute, cst.Subscript)):
             return False
-        is_asked = last_name(node) == word
-        if is_asked and self.loader.at in loaders_in(evaluation.value(node.value)):
+        if last_name(node) == "dataset" and self.loader.at in loaders_in(value(node.value)):
             return True  # ``loader.dataset``
-        return self._is_given(word, node.value, file)
+        return self._is_inside(node.value, file)
 
 
 def datasets_of(effects: Effects, loader: Loader) -> Datasets:
@@ -203,14 +183,13 @@ def datasets_of(effects: Effects, loader: Loader) -> Datasets:
 
 def run_by(effects: Effects, functions: Iterable[At]) -> list[At]:
     """Return some functions, and those that they run, by others too."""
-    found = list(dict.fromkeys(functions))
-    seen = set(found)
-    for at in found:
-        for site in effects.sites.get(at, ()):
-            new = [one for one in site.targets if one not in seen]
-            found += new
-            seen.update(new)
-    return found
+    found = dict.fromkeys(functions)
+    waiting = list(found)
+    for at in waiting:
+        new = {to: None for site in effects.sites.get(at, ()) for to in site.targets}
+        waiting += [one for one in new if one not in found]
+        found |= new
+    return waiting
 
 
 def reached(effects: Effects, functions: Iterable[At]) -> Several[tuple[CallSite, int]]:
@@ -218,6 +197,16 @@ def reached(effects: Effects, functions: Iterable[At]) -> Several[tuple[CallSite
     for at in run_by(effects, functions):
         for site in effects.sites.get(at, ()):
             yield site, at.file
+
+
+def makes_sparse(evaluation: Evaluation) -> bool:
+    """Whether connected files make sparse tensors anywhere."""
+    return any(
+        last_name(call.func).startswith("to_sparse")
+        or evaluation.library(call.func).startswith(SPARSE)
+        for module in evaluation.files.modules
+        for call in module.index.of(cst.Call)
+    )
 
 
 def _methods(evaluation: Evaluation, cls: At, names: Iterable[str]) -> list[At]:

@@ -55,11 +55,10 @@ def _maker(script: Script, call: cst.Call, taken: cst.BaseExpression | None) -> 
     index = script.module.index
     match script.connected.evaluation.bindings(taken):
         case (bound,) if bound.is_plain:
-            outer, loop = [next(loops_around(script.module, one), None) for one in
-                           (bound.node, call)]  # fmt: skip
+            loop = next(loops_around(script.module, call), None)
+            is_same = loop is not None and next(loops_around(script.module, bound.node), 0) is loop
             above = (one for one in index.ancestors(bound.node) if isinstance(one, BRANCHES))
-            is_first = loop is not None and outer is loop
-            return bound.value if is_first and all(index.inside(call, a) for a in above) else None
+            return bound.value if is_same and all(index.inside(call, a) for a in above) else None
     return None
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from torchlint.semantics.arguments import Argument
     from torchlint.semantics.evaluation import Evaluation
     from torchlint.semantics.values import Alternative, At, Value
+    from torchlint.syntax.index import Index
 
 # How many processors there are, and which.
 COUNTS = frozenset(
@@ -209,8 +210,7 @@ def _passes(evaluation: Evaluation) -> dict[At, list[Pass]]:
 def _started(evaluation: Evaluation, file: int) -> Several[tuple[cst.BaseExpression, str]]:
     """Yield what a file goes through, with the class of a framework's that does."""
     index = evaluation.index(file)
-    loops: list[cst.For | cst.CompFor] = [*index.of(cst.For), *index.of(cst.CompFor)]
-    for loop in loops:
+    for loop in _loops(index):
         yield loop.iter, ""
     for source in index.of(cst.From):
         yield source.item, ""
@@ -228,25 +228,30 @@ def _started(evaluation: Evaluation, file: int) -> Several[tuple[cst.BaseExpress
                 yield arg.value, fits
 
 
+def _loops(index: Index) -> list[cst.For | cst.CompFor]:
+    return [*index.of(cst.For), *index.of(cst.CompFor)]
+
+
 def _turns(evaluation: Evaluation, passes: Mapping[At, list[Pass]]) -> dict[At, list[Pass]]:
     """Return what takes the batches of each loader, one by one."""
     found: dict[At, list[Pass]] = defaultdict(list)
     started = {id(one.node): at for at, several in passes.items() for one in several}
     for file, module in enumerate(evaluation.files.modules):
         index = module.index
+        calls = (call for call in index.of(cst.Call) if call.args)
         taken: list[tuple[cst.BaseExpression, cst.CSTNode]] = [
-            *((loop.iter, loop.body) for loop in index.of(cst.For)),
-            *((loop.iter, getattr(index.parent(loop), "elt", loop)) for loop in
-              index.of(cst.CompFor)),
-            *((call.args[0].value, call) for call in index.of(cst.Call)
-              if call.args and evaluation.library(call.func) == "builtins.next"),
-        ]  # fmt: skip
+            (call.args[0].value, call)
+            for call in calls
+            if evaluation.library(call.func) == "builtins.next"
+        ]
+        for loop in _loops(index):
+            whole = index.parent(loop) if isinstance(loop, cst.CompFor) else None
+            taken.append((loop.iter, getattr(whole, "elt", getattr(loop, "body", loop))))
         for source, node in taken:
-            value = evaluation.value(source)
-            own = [one.loader for one in value if isinstance(one, Iterator)]
             inside = index.nodes[index.order(source) : index.end(source)]
             begun = [started.get(id(one)) for one in inside]
-            for at in dict.fromkeys([*loaders_in(value), *own, *begun]):
+            own = [one.loader for one in evaluation.value(source) if isinstance(one, Iterator)]
+            for at in dict.fromkeys([*own, *begun]):
                 if at is not None:
                     found[at].append(Pass(node, file))
     return found

@@ -10,19 +10,16 @@ import libcst as cst
 from torchlint.semantics.arguments import given_to
 from torchlint.semantics.values import (
     RANK,
-    Class,
-    Function,
     Instance,
-    Library,
     Method,
+    Number,
     Object,
     Truth,
     Unknown,
 )
 from torchlint.training.datasets import reached
 from torchlint.training.frequency import Rate
-from torchlint.training.loaders import loaders_in
-from torchlint.training.passes import counts, loops_making, repeating
+from torchlint.training.passes import loops_making, repeating
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +27,6 @@ if TYPE_CHECKING:
     from torchlint.semantics.evaluation import Evaluation
     from torchlint.semantics.values import Alternative, At
     from torchlint.training.datasets import Datasets
-    from torchlint.training.frequency import Frequency
     from torchlint.training.loaders import Loader
     from torchlint.training.passes import Around
     from torchlint.training.script import Connected
@@ -39,7 +35,10 @@ DISTRIBUTED = "torch.utils.data.DistributedSampler"
 PARAMETERS = ("dataset", "num_replicas", "rank", "shuffle", "seed", "drop_last")
 ASKS = ("torch.distributed.", "torch.utils.data.get_worker_info", "os.environ")
 DEEPEST = 4  # names that come from names
-KNOWN = ("builtins.", "torch.", "itertools.", "tqdm", "print")
+SEEDS = frozenset(
+    """torch.manual_seed torch.cuda.manual_seed torch.cuda.manual_seed_all random.seed
+    numpy.random.seed torch.random.manual_seed""".split()
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,7 +75,7 @@ def is_distributed(one: Alternative) -> bool:
 def epochs(connected: Connected, sampler: Sampler) -> list[Around]:
     """Return the loops whose turns go through what a sampler draws, for training."""
     evaluation, frequencies = connected.evaluation, connected.frequencies
-    if not steps_of(connected, sampler.loader):
+    if all(one.rate is not Rate.STEP for one in connected.turns(sampler.loader)):
         return []
     made = loops_making(evaluation, sampler.node, sampler.at.file)
     found: dict[int, Around] = {}
@@ -87,54 +86,35 @@ def epochs(connected: Connected, sampler: Sampler) -> list[Around]:
     return list({id(one.loop): one for one in found.values()}.values())
 
 
-def steps_of(connected: Connected, loader: Loader) -> list[Frequency]:
-    """Return how often training steps take the batches of a loader, nothing where none does."""
-    turns = (connected.frequencies.of(one.node, one.file) for one in loader.turns)
-    return [one for one in turns if one.rate is Rate.STEP]
-
-
-def may_be_told(evaluation: Evaluation, sampler: Sampler, loops: list[Around]) -> bool:
-    """Whether anything may tell a sampler the epoch.
-
-    Code that is not seen may where it gets the sampler, or the loader and what a loop counts with.
-    """
-    for file, module in enumerate(evaluation.files.modules):
+def may_be_told(evaluation: Evaluation, sampler: Sampler) -> bool:
+    """Whether anything may tell a sampler the epoch: code that is not seen may, by the loader."""
+    for module in evaluation.files.modules:
         for name in module.index.named.get("set_epoch", ()):
             above = module.parent(name)
             if isinstance(above, cst.Attribute) and above.attr is name:
                 value = evaluation.value(above.value)
                 if not value or any(_may_be(one, sampler) for one in value):
                     return True
-        for call in module.index.of(cst.Call):
-            called = evaluation.value(call.func)
-            if called and all(map(_is_seen, called)):
-                continue
-            given = tuple(one for arg in call.args for one in evaluation.value(arg.value))
-            takes = sampler.loader.at in loaders_in(given)
-            here = [one.loop for one in loops if takes and one.file == file]
-            passed = ((loop, arg.value) for loop in here for arg in call.args)
-            is_told = any(counts(evaluation, loop, node, file) for loop, node in passed)
-            if is_told or any(_is(one, sampler) for one in given):
-                return True
-    return False
-
-
-def _is(one: Alternative, sampler: Sampler) -> bool:
-    return isinstance(one, Object) and one.call == sampler.at
+    return not sampler.loader.is_seen
 
 
 def _may_be(one: Alternative, sampler: Sampler) -> bool:
     """Whether something may be the sampler: an attribute of an object of a library may."""
     is_held = isinstance(one, Method) and isinstance(one.owner, Object)
-    return is_held or isinstance(one, Unknown) or _is(one, sampler)
+    is_it = isinstance(one, Object) and one.call == sampler.at
+    return is_held or is_it or isinstance(one, Unknown)
 
 
-def _is_seen(one: Alternative) -> bool:
-    """Whether it is seen what calling something does: code of the project, of Python or torch."""
-    match one:
-        case Library(name=name) | Method(owner=Library(name=name)):
-            return name.startswith(KNOWN)
-    return isinstance(one, (Function, Class, Instance, Method))
+def draw_alike(evaluation: Evaluation) -> bool:
+    """Whether all processes draw the same: no seed is more than a number, with the rank perhaps."""
+    return all(
+        isinstance(one, Number)
+        for module in evaluation.files.modules
+        for call in module.index.of(cst.Call)
+        if evaluation.library(call.func) in SEEDS
+        for arg in call.args
+        for one in evaluation.value(arg.value)
+    )
 
 
 def may_divide(datasets: Datasets) -> bool:

@@ -24,6 +24,7 @@ from torchlint.training.carriers import Carriers
 from torchlint.training.compilation import Compilation
 from torchlint.training.conventions import suggested
 from torchlint.training.copies import Batches, all_copies
+from torchlint.training.datasets import Datasets, datasets_of
 from torchlint.training.effects import Effects
 from torchlint.training.frequency import Frequencies, Frequency
 from torchlint.training.gradients import are_written
@@ -162,6 +163,10 @@ class Connected:
         """The first names of what they import."""
         modules = self.files.modules
         return frozenset(name.partition(".")[0] for one in modules for name in imported(one))
+
+    def turns(self, loader: Loader) -> list[Frequency]:
+        """Return how often the batches of a loader are taken, for each place that takes them."""
+        return [self.frequencies.of(one.node, one.file) for one in loader.turns]
 
     def defines(self, method: str) -> bool:
         """Whether any class in them has a method of that name."""
@@ -304,6 +309,10 @@ class Script:
         if "DataLoader" not in self.module.index.named:
             return ()
         return tuple(one for one in self.connected.loaders if one.at.file == self.file)
+
+    def datasets(self, loader: Loader) -> Datasets:
+        """Return what the dataset of a loader may be."""
+        return datasets_of(self.connected.frequencies.effects, loader)
 
     def batches(self, loader: Loader) -> Batches:
         """Return where the batches of a loader go."""

@@ -90,26 +90,19 @@ def _local(evaluation: Evaluation, at: At) -> Local | None:
 
 def start_method(evaluation: Evaluation, loader: Loader) -> str:
     """Return how the workers of a loader are started: "" for Python's way, "unknown"."""
-    given = loader.value("multiprocessing_context")
-    values = [given] if given else [
-        evaluation.value(call.args[0].value)
-        for module in evaluation.files.modules
-        if "set_start_method" in module.index.named
-        for call in module.index.of(cst.Call)
-        if call.args and evaluation.library(call.func) in SETS
-    ]  # fmt: skip
-    named = {_named(evaluation, one) for value in values for one in value}
-    return "" if not named else named.pop() if len(named) == 1 else "unknown"
-
-
-def _named(evaluation: Evaluation, one: Alternative) -> str:
-    """Return the start method that ``"spawn"`` or ``get_context("spawn")`` names."""
-    if isinstance(one, Object) and one.kind in CONTEXTS and one.call:
-        node = evaluation.node(one.call)
-        assert isinstance(node, cst.Call)
-        value = evaluation.value(node.args[0].value) if node.args else ()
-        one = value[0] if len(value) == 1 else one
-    return (one.value if isinstance(one, Text) else None) or "unknown"
+    found = list(loader.value("multiprocessing_context"))
+    for module in evaluation.files.modules if not found else ():
+        if "set_start_method" in module.index.named:
+            calls = [one for one in module.index.of(cst.Call) if one.args]
+            sets = [one for one in calls if evaluation.library(one.func) in SETS]
+            found += [one for call in sets for one in evaluation.value(call.args[0].value)]
+    for one in found:
+        if isinstance(one, Object) and one.kind in CONTEXTS and one.call:
+            node = evaluation.node(one.call)
+            args = node.args if isinstance(node, cst.Call) else ()
+            found += [each for arg in args[:1] for each in evaluation.value(arg.value)]
+    names = {one.value or "" for one in found if isinstance(one, Text)}
+    return names.pop() if len(names) == 1 else "unknown" if found else ""
 
 
 def started_by_import(
@@ -186,9 +179,5 @@ def _gives_the_same(evaluation: Evaluation, method: At) -> bool:
 
 
 def _is_same(one: Alternative) -> bool:
-    match one:
-        case Object(kind=kind):
-            return kind.startswith(SAME)
-        case Iterator(loader=loader):
-            return loader is None
-    return isinstance(one, HOLDS)
+    is_read = isinstance(one, Object) and one.kind.startswith(SAME)
+    return is_read or isinstance(one, HOLDS) or (isinstance(one, Iterator) and not one.loader)
