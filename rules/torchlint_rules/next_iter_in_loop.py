@@ -78,6 +78,7 @@ import libcst as cst
 from torchlint.edits.fix import Fix, Safety
 from torchlint.edits.rewrites import AddImport, InsertBefore, Replace
 from torchlint.rule import Finding
+from torchlint.semantics.values import UNKNOWN
 from torchlint.training.draws import Draw, draws
 from torchlint.training.frequency import Rate
 from torchlint.training.guards import Guard
@@ -143,13 +144,14 @@ def finding(
     is_certain = frequency.guard is None and frequency.decided
     when = judging.every(frequency) if is_certain else f"some {judging.STEPS[frequency.rate]}s"
     first = loaders and all(in_order(script, one) for one in loaders)
+    is_known = bool(loaders) and UNKNOWN not in script.value(draw.source)
     may_go = draw in every and not script.frameworks
     return Finding(
         draw.call,
         f"`{script.module.brief(draw.call)}` starts a new pass over the data{started} in {when}, "
         f"for one batch{': each time the first one' if first else ''}",
         fix(script, draw, every) if may_go else None,
-        judging.severity(frequency, bool(loaders), not script.frameworks),
+        judging.severity(frequency, is_known, not script.frameworks),
         help="Make one iterator before the loop, and a new one when it has come to its end.",
     )
 
