@@ -1,22 +1,18 @@
 """The host waits for each batch to be copied to the GPU, though its memory is pinned.
 
 ## Why
-A DataLoader with `pin_memory=True` puts its batches into memory from which the GPU can copy by
-itself.  Without `non_blocking=True` Python still waits until the copy is done, and prepares nothing
-meanwhile.  With it the copy is queued: whatever is queued after it on the same stream sees the
-whole batch, and the memory is not used again before the copy is done.
+From pinned memory the GPU can copy by itself.  Without `non_blocking=True` Python still waits until
+the copy is done.  With it the copy is queued: whatever is queued after it on the same stream sees
+the whole batch, and the memory is not used again before the copy is done.
 
 ## Bad
     import torch
     from torch.utils.data import DataLoader
 
     def train(dataset, model, optimizer):
-        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        loader = DataLoader(dataset, 64, num_workers=4, pin_memory=device.type == "cuda")
+        loader = DataLoader(dataset, 64, num_workers=4, pin_memory=True)
         for x, y in loader:
-            loss = model(x.to(device), y.to(device))
-            optimizer.zero_grad()
-            loss.backward()
+            model(x.to("cuda"), y.to("cuda")).backward()
             optimizer.step()
 
 ## Good
@@ -24,33 +20,27 @@ whole batch, and the memory is not used again before the copy is done.
     from torch.utils.data import DataLoader
 
     def train(dataset, model, optimizer):
-        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        loader = DataLoader(dataset, 64, num_workers=4, pin_memory=device.type == "cuda")
+        loader = DataLoader(dataset, 64, num_workers=4, pin_memory=True)
         for x, y in loader:
-            loss = model(x.to(device, non_blocking=True), y.to(device, non_blocking=True))
-            optimizer.zero_grad()
-            loss.backward()
+            model(x.to("cuda", non_blocking=True), y.to("cuda", non_blocking=True)).backward()
             optimizer.step()
 
 ## Leaves alone
-- Batches of a DataLoader that does not pin its memory: the copy could not run beside other work
-  (TL102 reports the loader).
+- Batches of a DataLoader that does not pin its memory (TL102 reports the loader).
 - Copies that are given `non_blocking`, whatever its value, and those where there is no GPU.
 - What is not the batch as the loader gave it, such as tensors that are computed.
 - Objects that move themselves (`batch.to(device)`, a statement of its own).
-- Batches that are changed in place on the host after the copy: the copy would race with that.
+- Batches that are changed in place on the host after the copy, which would race with that.
 - Samples that the dataset or `collate_fn` puts on the GPU itself (TL108).
 
-Reported as information: copies in loops that only evaluate, or now and then; of what may be a copy
-already (`x.float()`); to a device that is not known; where an option or a condition decides whether
-the loader pins; and where a framework is used.
+Information: copies outside of training steps; of what may be a copy already (`x.float()`); to a
+device that is not known; where an option decides whether the loader pins; with a framework.
 
 ## Fix safety
-Safe where the tensors come from a DataLoader and go to CUDA: the values are the same.  Unsafe where
-the device may be Apple's, whose copies are not ordered so; where the batch may be an object of
-another class, whose `to` has to take `non_blocking` too; where a function is given the tensor,
-since others may call it; and where the batch on the host is handed on afterwards.  No fix in a
-project with CUDA streams, whose order is made by hand, or with a framework.
+Safe where the tensors come from a DataLoader and go to CUDA.  Unsafe where the device may be
+Apple's, whose copies are not ordered so; where the batch may be an object, whose `to` has to take
+`non_blocking`; where the tensor is a function's parameter; and where the batch on the host is
+handed on afterwards.  No fix beside CUDA streams, whose order is made by hand, or a framework.
 
 ## Evidence
 A CPU has nothing to show: only copies to a GPU can go on beside other work.

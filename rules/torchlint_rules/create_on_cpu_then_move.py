@@ -2,31 +2,32 @@
 
 ## Why
 `torch.zeros(n).to(device)` allocates and fills memory on the host, then waits for a copy to the
-GPU.  `torch.zeros(n, device=device)` starts one small kernel and waits for nothing.  In every
-training step the difference is paid again and again.
+GPU.  `torch.zeros(n, device=device)` starts one small kernel and waits for nothing.
+
+TL301b: `torch.tensor(0.5, device=device)` copies one number, which
+`torch.full((), 0.5, device=device)` fills in there; a tensor of several written numbers is copied
+once if it is made before the loop.  TL301c: an array that NumPy fills with a constant or random
+numbers, made only to be copied to the GPU; no fix, since the numbers and their type would be
+others.  Both are reported in training steps.
 
 ## Bad
     import torch
 
-    def train(generator, critic, optimizer, steps):
+    def train(model, optimizer, steps):
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         for step in range(steps):
             ones = torch.ones(64, 1).to(device)
-            loss = (critic(generator.sample()) - ones).square().mean()
-            optimizer.zero_grad()
-            loss.backward()
+            model(ones).mean().backward()
             optimizer.step()
 
 ## Good
     import torch
 
-    def train(generator, critic, optimizer, steps):
+    def train(model, optimizer, steps):
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         for step in range(steps):
             ones = torch.ones(64, 1, device=device)
-            loss = (critic(generator.sample()) - ones).square().mean()
-            optimizer.zero_grad()
-            loss.backward()
+            model(ones).mean().backward()
             optimizer.step()
 
 ## Leaves alone
@@ -34,24 +35,15 @@ training step the difference is paid again and again.
 - `.to(dtype)`, moves to the CPU, to MPS or XLA, and to what may be no device.
 - Tensors of values, `torch.tensor(values)`: with `device=` they are copied as well (but TL301b).
 - Tensors moved in a later line that the host reads, fills or changes before.
-- TL301b and TL301c outside of steps, and where the step writes into the tensor.
 
 It is a warning in every training step, else information, and so is a device that may be no GPU.
-A tensor that a later line or a function of the project moves has no fix.
-
-**TL301b**: `torch.tensor(0.5, device=device)` copies one number in every step, which
-`torch.full((), 0.5, device=device)` fills in there; a tensor of several written numbers is copied
-once if it is made before the loop.
-
-**TL301c**: an array that NumPy fills with a constant or random numbers, made only to be copied to
-the GPU in every step.  No fix: the numbers and their type would be others.
 
 ## Fix safety
-Safe for zeros, ones, full, empty, eye, a range of whole numbers and one number: the same values.
-Unsafe for random numbers, which come from the generator of the GPU then; for `linspace` and ranges
-that may be of fractions, which may differ in the last digit; with `requires_grad=True`, since the
-tensor becomes a leaf.  No fix where the move asks for a dtype that other values would be made in,
-for that of another tensor, or for a memory format.
+Safe for zeros, ones, full, empty, eye, a range of whole numbers and one number.  Unsafe for random
+numbers, which the GPU draws then; for `linspace` and other ranges, which may differ in the last
+digit; with `requires_grad=True`, since the tensor becomes a leaf.  No fix where another line moves
+the tensor, where the move asks for a dtype that other values would be made in, or for a memory
+format.
 
 ## Evidence
 A CPU has nothing to show: on a CPU nothing is copied.

@@ -3,18 +3,16 @@
 ## Why
 Every operation on a row starts a kernel of its own, and costs some microseconds of Python however
 small the row is; so does the index that takes it out, and the backward pass has a node for each.
-With a batch of 64 that is 64 times the launches for the work of one, and the GPU waits for most of
-them.  Comprehensions that are stacked, joined or added up are loops of that kind too.
+Comprehensions that are stacked, joined or added up are loops of that kind too.
 
 ## Bad
     import torch
 
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    model = torch.nn.Linear(4, 8).to(device)
+    model = torch.nn.Linear(4, 8).cuda()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 
     for step in range(1000):
-        out = model(torch.randn(16, 4, device=device))
+        out = model(torch.randn(16, 4, device="cuda"))
         loss = 0
         for i in range(out.size(0)):
             loss += torch.logsumexp(out[i], dim=0)
@@ -24,12 +22,11 @@ them.  Comprehensions that are stacked, joined or added up are loops of that kin
 ## Good
     import torch
 
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    model = torch.nn.Linear(4, 8).to(device)
+    model = torch.nn.Linear(4, 8).cuda()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 
     for step in range(1000):
-        out = model(torch.randn(16, 4, device=device))
+        out = model(torch.randn(16, 4, device="cuda"))
         loss = torch.logsumexp(out, dim=1).sum()
         loss.backward()
         optimizer.step()
@@ -41,13 +38,12 @@ them.  Comprehensions that are stacked, joined or added up are loops of that kin
   results that are neither stacked, joined nor added up.
 - Turns with branches, loops or calls of anything but torch.
 
-It is information where the tensor is not seen to be on a GPU, where other rows come from a list,
-where the rows are not those of the first dimension (of which there may be few), and where it does
-not run in every training step.
+It is information where the tensor is not seen to be on a GPU, where other rows come from a list or
+are not those of the first dimension, and outside of training steps.
 
 ## Fix safety
-There is no fix: what has to be written depends on what a turn computes.  Operations that draw
-random numbers draw others for all rows at once.  All rows at once need the memory of all of them.
+There is no fix: what has to be written depends on what a turn computes.  Random numbers would be
+others, and all rows at once need the memory of all of them.
 
 ## Evidence
 `torchlint bench TL310` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time

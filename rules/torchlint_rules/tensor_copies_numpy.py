@@ -1,30 +1,22 @@
 """`torch.tensor` copies a NumPy array whose memory the tensor could use.
 
 ## Why
-`torch.tensor(array)` always copies.  `torch.as_tensor(array)` gives a tensor
-over the same memory, at a cost that does not depend on the size.  Where the array
-was made for this one call, as in `torch.tensor(np.stack(frames))`, nobody is
-left to notice the difference, and the copy is pure loss.
+`torch.tensor(array)` always copies.  `torch.as_tensor(array)` gives a tensor over the same memory,
+at a cost that does not depend on the size.
 
 ## Bad
     import numpy as np
     import torch
 
     def collate(frames):
-        batch = torch.tensor(np.stack(frames))
-        noise = torch.tensor(np.random.rand(len(frames), 9), dtype=torch.float32)
-        order = torch.tensor(np.arange(len(frames)))
-        return batch, noise, order
+        return torch.tensor(np.stack(frames)), torch.tensor(np.arange(len(frames)))
 
 ## Good
     import numpy as np
     import torch
 
     def collate(frames):
-        batch = torch.as_tensor(np.stack(frames))
-        noise = torch.tensor(np.random.rand(len(frames), 9), dtype=torch.float32)
-        order = torch.as_tensor(np.arange(len(frames)))
-        return batch, noise, order
+        return torch.as_tensor(np.stack(frames)), torch.as_tensor(np.arange(len(frames)))
 
 ## Leaves alone
 - What is not seen to be an array: parameters without annotation, lists, NumPy's numbers.
@@ -34,19 +26,14 @@ left to notice the difference, and the copy is pure loss.
 - Conversions to another dtype or to a GPU, which copy anyway.
 - `requires_grad=True` and `pin_memory=True`, which `as_tensor` does not take.
 
-It is a warning in every training step, for every sample and for every batch.  What runs once or as
-often as nobody knows is information, and so is what may be a number of NumPy or may convert.
+It is a warning in every training step, for every sample and batch, else information, and so is
+what may be a number of NumPy or may convert.
 
 ## Fix safety
-Safe where nothing else can reach the array: it was made in the call itself, or in the same function
-under a name that is only filled and read before the call.  Values, dtype and strides are then the
-same.  Unsafe where somebody else may hold the array: the tensor would change with the array and the
-array with the tensor.  Unsafe as well for a slice, which may have gaps between its rows:
-`torch.tensor` closes them, so `.view()` can fail without the copy.
-
-The fix is `torch.as_tensor` and never `torch.from_numpy`: that one does not follow a
-default device (`torch.set_default_device`, `with torch.device(...)`), which any other
-file may set, and raises on what turns out to be a NumPy scalar.
+Safe where the array was made in the call itself, or in the same function under a name that is only
+filled and read before.  Unsafe where somebody else may hold the array, which would change with the
+tensor, and for a slice, whose gaps `torch.tensor` closes.  The fix is not `torch.from_numpy`, which
+does not follow a default device and refuses NumPy's numbers.
 
 ## Evidence
 `torchlint bench TL302` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time

@@ -1,13 +1,12 @@
 """`torch.tensor` takes a list of arrays apart element by element, or copies a tensor.
 
 ## Why
-Given a list, `torch.tensor` makes a Python object of every single number in it.
-For a list of arrays NumPy does the same work in compiled code: PyTorch
-itself warns that this is "extremely slow" and recommends `numpy.array()` first.
+Given a list, `torch.tensor` makes a Python object of every single number in it.  For a list of
+arrays NumPy does the same work in compiled code: PyTorch itself warns that this is "extremely slow"
+and recommends `numpy.array()` first.
 
-TL303b: `torch.tensor(x)` and `y.new_tensor(x)` of a tensor `x` warn too, since
-it is not plain whether a copy, a detached copy or the tensor itself was meant.
-What they do is `x.detach().clone()`, which says so and does not warn.
+TL303b: `torch.tensor(x)` and `y.new_tensor(x)` of a tensor `x` warn too.  What they do is
+`x.detach().clone()`, which says so and does not warn.
 
 ## Bad
     import numpy as np
@@ -27,20 +26,17 @@ What they do is `x.detach().clone()`, which says so and does not warn.
 
 ## Leaves alone
 - Lists of numbers, of lists and of NumPy's scalars; lists of which an element is not known.
-- Lists of several tensors, which `torch.stack` is for; what is not seen to be a tensor.
+- Lists of tensors, which `torch.stack` is for; what is not seen to be a tensor.
 
-It is a warning in every training step, for every sample and for every batch; what runs once or as
-often as nobody knows is information.  Where the call pins memory, or a default device is set, there
-is no fix.
+It is a warning in every training step, for every sample and for every batch, else information.
 
 ## Fix safety
-A list of arrays: safe for a list that is written out, of arrays of one known floating
-dtype.  Otherwise unsafe: of an empty list `torch.tensor` makes a float32 tensor and NumPy
-a float64 array, and of a mixture of int64 and float32 NumPy makes float64.  `np.array` and
-not `np.stack`: it takes an empty list and gives rows without gaps, as `torch.tensor` does.
+Lists that are written out, of one known floating dtype: safe.  Otherwise unsafe: of an empty list,
+and of int64 mixed with float32, `torch.tensor` makes float32 and NumPy float64.  `np.array` and not
+`np.stack`: it takes an empty list and gives rows without gaps, as `torch.tensor` does.
 
-A tensor (TL303b): safe; unsafe where only the calls in this file show that a parameter
-is a tensor.  A dtype or device goes into `.to(..., copy=True)`, which copies once.
+Tensors: safe, but where only the calls in this file show that a parameter is one.  No fix where the
+call pins memory or a default device is set.
 
 ## Evidence
 `torchlint bench TL303` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time
@@ -68,15 +64,19 @@ from torchlint.rule import Finding
 from torchlint.semantics.array_types import dtype_named
 from torchlint.semantics.sets import parts_of
 from torchlint.semantics.values import Array, Nothing, Place, Sequence, Tensor, Truth
+from torchlint.syntax.calls import argument_of, keywords, positional
 from torchlint.syntax.scopes import Bind
 from torchlint.training.spelling import beside, name_at
 from torchlint_rules.judging import often, safety, severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from typing import TypeAlias
 
     from torchlint.edits.rewrites import Rewrite
     from torchlint.training.script import Script
+
+    Words: TypeAlias = Mapping[str, cst.BaseExpression]
 
 # Legacy constructors -> the dtype they convert to, and the method that does so.
 LEGACY = {
@@ -97,36 +97,29 @@ CHANGES = (
 def tensor_from_list_of_arrays(script: Script) -> Iterator[Finding]:
     """Find tensors made of lists of arrays, and copies made of tensors."""
     for call, name in script.calls_of("torch.tensor", *LEGACY):
-        words = {
-            arg.keyword.value if arg.keyword else arg.star or "data": arg.value for arg in call.args
-        }
-        data = words.get("data")
-        if data is None or "*" in words or len(words) < len(call.args):
+        words, data = keywords(call), argument_of(call, "data", 0)
+        if data is None or any(arg.star for arg in call.args) or len(positional(call)) > 1:
             continue
         frequency = script.frequency(call)
-        if holds_arrays(script, data) and (name == "torch.tensor" or len(words) == 1):
+        if holds_arrays(script, data):
             text = f"`{name}` reads the arrays in `{script.module.brief(data)}` number by number"
             text += f"{often(frequency)}; `np.array` joins them at once"
-            yield Finding(call, text, stacked(script, call, name, words), severity(frequency))
+            yield Finding(call, text, stacked(script, call, name, data), severity(frequency))
         elif name == "torch.tensor" and is_tensor(script, data, call):
-            yield from_tensor(script, call, words)
+            yield from_tensor(script, call, data, words)
     if "new_tensor" in script.module.index.named:
         for call in script.module.index.of(cst.Call):
             match call.func, call.args:
                 case cst.Attribute(like, cst.Name("new_tensor")), [cst.Arg(data, star="")]:
-                    if is_tensor(script, like) and is_tensor(script, data):
-                        yield from_tensor(script, call, {"data": data, "": like})
+                    if is_tensor(script, like, call) and is_tensor(script, data, call):
+                        yield from_tensor(script, call, data, {"": like})
 
 
-def is_tensor(
-    script: Script, node: cst.BaseExpression, made_of_it: cst.CSTNode | None = None
-) -> bool:
-    """Whether an expression is certainly a tensor, and not only what is made of it here."""
-    value, evaluation = script.value(node), script.connected.evaluation
-    here = evaluation.at(made_of_it, script.file) if made_of_it is not None else None
+def is_tensor(script: Script, node: cst.BaseExpression, call: cst.Call) -> bool:
+    """Whether an expression is certainly a tensor, and not only what a call makes of it."""
+    value, here = script.value(node), script.connected.evaluation.at(call, script.file)
     tensors = [one for one in value if isinstance(one, Tensor) and one.sure]
-    is_itself = here is not None and all(one.made == here for one in tensors)
-    return bool(value) and len(tensors) == len(value) and not is_itself
+    return len(tensors) == len(value) and any(one.made != here for one in tensors)
 
 
 def holds_arrays(script: Script, node: cst.BaseExpression) -> bool:
@@ -142,19 +135,17 @@ def holds_arrays(script: Script, node: cst.BaseExpression) -> bool:
 # -- lists of arrays ---------------------------------------------------------------------------
 
 
-def stacked(
-    script: Script, call: cst.Call, name: str, words: Mapping[str, cst.BaseExpression]
-) -> Fix | None:
+def stacked(script: Script, call: cst.Call, name: str, data: cst.BaseExpression) -> Fix | None:
     """Return the fix: one array is made of the list first.
 
     For `torch.tensor` it goes to `as_tensor`, which follows a default device as well.
     """
-    module, data = script.module, words["data"]
+    module, words = script.module, keywords(call)
     function = "from_numpy" if name in LEGACY else "as_tensor"
     numpy = name_at(script, call, "numpy", "array", "np")
     prefix = beside(script, call.func, "torch", function)
     changes_type = name in LEGACY and script.connected.calls("torch.set_default_dtype")
-    if not numpy or prefix is None or changes_type or set(words) - {"data", "dtype", "device"}:
+    if not numpy or prefix is None or changes_type or words.keys() - {"data", "dtype", "device"}:
         return None
     rewrites: list[Rewrite]
     joined = f"{numpy}({module.code(data)})"
@@ -187,36 +178,41 @@ def is_exact(
 # -- tensors -----------------------------------------------------------------------------------
 
 
-def from_tensor(script: Script, call: cst.Call, words: Mapping[str, cst.BaseExpression]) -> Finding:
+def from_tensor(
+    script: Script, call: cst.Call, tensor: cst.BaseExpression, words: Words
+) -> Finding:
     """Return the finding for a tensor that is made of a tensor (TL303b)."""
-    frequency, tensor = script.frequency(call), words["data"]
+    frequency, brief = script.frequency(call), script.module.brief
     message = (
-        f"`{script.module.brief(call.func)}` copies the tensor `{script.module.brief(tensor)}` "
-        f"with a warning{often(frequency)}; `.detach().clone()` does so without"
+        f"`{brief(call.func)}` copies the tensor `{brief(tensor)}` with a warning"
+        f"{often(frequency)}; `.detach().clone()` does so without"
     )
-    return Finding(call, message, cloned(script, call, words), severity(frequency), case="b")
+    return Finding(
+        call, message, cloned(script, call, tensor, words), severity(frequency), case="b"
+    )
 
 
-def cloned(script: Script, call: cst.Call, words: Mapping[str, cst.BaseExpression]) -> Fix | None:
+def cloned(script: Script, call: cst.Call, tensor: cst.BaseExpression, words: Words) -> Fix | None:
     """Return the fix: a detached copy, with the dtype, device and gradient that are asked for.
 
     A tensor whose dtype and device it shall have is in ``words`` under "".
     """
-    tensor, code = words["data"], script.module.code
-    if set(words) - {"data", "dtype", "device", "requires_grad", ""} or sets_device(script):
+    code = script.module.code
+    if words.keys() - {"data", "dtype", "device", "requires_grad", ""} or sets_device(script):
         return None
-    moved = [
-        f"{word}={code(words[word])}" if word else code(words[word])
-        for word in ("", "dtype", "device")
-        if word in words and script.value(words[word]) != (Nothing(),)
-    ]
-    copy = f".to({', '.join(moved)}, copy=True)" if moved else ".clone()"
-    copied = f"{detached(script, tensor)}{copy}"
+    asked = [one for one in ("", "dtype", "device")
+             if one in words and script.value(words[one]) != (Nothing(),)]  # fmt: skip
+    moved = [f"{one}={code(words[one])}" if one else code(words[one]) for one in asked]
+    copied = code(tensor)
+    if not copied.endswith(".detach()"):
+        tight = isinstance(tensor, (cst.Name, cst.Attribute, cst.Call, cst.Subscript))
+        copied = f"{copied}.detach()" if tight else f"({copied}).detach()"
+    copied += f".to({', '.join(moved)}, copy=True)" if moved else ".clone()"
     grad = words.get("requires_grad")
     if grad is not None and script.value(grad) != (Truth(False),):
         copied += f".requires_grad_({code(grad)})"
     title = f"Copy it with `.detach(){'.to()' if moved else '.clone()'}`"
-    is_sure = not any(by_callers(script, words[one]) for one in ("data", "") if one in words)
+    is_sure = not any(by_callers(script, one) for one in (tensor, words.get("")))
     return Fix(title, safety(is_sure), (Replace(call, copied),), "" if is_sure else CALLERS)
 
 
@@ -229,7 +225,7 @@ def sets_device(script: Script) -> bool:
     )
 
 
-def by_callers(script: Script, node: cst.BaseExpression) -> bool:
+def by_callers(script: Script, node: cst.BaseExpression | None) -> bool:
     """Whether it is a parameter that only the calls that are seen show to be a tensor."""
     return any(
         one.kind is Bind.PARAMETER
@@ -237,12 +233,3 @@ def by_callers(script: Script, node: cst.BaseExpression) -> bool:
         and one.value.annotation is None
         for one in script.connected.evaluation.bindings(node)
     )
-
-
-def detached(script: Script, tensor: cst.BaseExpression) -> str:
-    """Return the code of a tensor without its history."""
-    code = script.module.code(tensor)
-    if code.endswith(".detach()"):
-        return code
-    tight = isinstance(tensor, (cst.Name, cst.Attribute, cst.Call, cst.Subscript))
-    return f"{code}.detach()" if tight else f"({code}).detach()"

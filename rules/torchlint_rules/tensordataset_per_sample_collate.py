@@ -1,58 +1,48 @@
 """A loader takes tensors apart sample by sample, only to stack the samples again.
 
 ## Why
-A `DataLoader` asks its dataset for one sample after another and stacks them.  For a
-`TensorDataset` that is one indexing operation and one small tensor for each sample, where a single
-index of the whole batch gives the same.  A sampler that draws whole batches, with `batch_size=None`
-so that the loader does not make batches of its own, hands the indices of a batch to the dataset at
-once.  The smaller a sample is, the more that gains.
+A `DataLoader` asks its dataset for one sample after another and stacks them.  For a `TensorDataset`
+a single index of the whole batch gives the same.  A sampler that draws whole batches, with
+`batch_size=None`, hands the indices of a batch to the dataset at once.
 
 ## Bad
     import torch
     from torch.utils.data import DataLoader, TensorDataset
 
-    x = torch.randn(10_000, 32)
-    data = TensorDataset(x, x.sum(1))
-    loader = DataLoader(data, batch_size=64, shuffle=True)
+    data = TensorDataset(torch.randn(10_000, 32))
+    loader = DataLoader(data, 64, True)
 
-    def train(model, optimizer, epochs):
-        for epoch in range(epochs):
-            for x, y in loader:
-                optimizer.zero_grad()
-                model(x, y).backward()
-                optimizer.step()
+    def train(model, optimizer):
+        for batch in loader:
+            model(*batch).mean().backward()
+            optimizer.step()
 
 ## Good
     import torch
     from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorDataset
 
-    x = torch.randn(10_000, 32)
-    data = TensorDataset(x, x.sum(1))
+    data = TensorDataset(torch.randn(10_000, 32))
     loader = DataLoader(data, batch_size=None, sampler=BatchSampler(RandomSampler(data), 64, False))
 
-    def train(model, optimizer, epochs):
-        for epoch in range(epochs):
-            for x, y in loader:
-                optimizer.zero_grad()
-                model(x, y).backward()
-                optimizer.step()
+    def train(model, optimizer):
+        for batch in loader:
+            model(*batch).mean().backward()
+            optimizer.step()
 
 ## Leaves alone
-- Loaders that have, or may have by a dictionary, a `collate_fn`, a `batch_sampler`, workers, or a
-  sampler that is not one of torch for a single process, and those of batch size 1 or None.
+- Loaders with a `collate_fn`, a `batch_sampler`, workers, a sampler that is not one of torch for a
+  single process, or all of that perhaps; batch size 1 or None.
 - Other datasets: classes derived from `TensorDataset`, and parts of one (`Subset`, `random_split`).
 - Files that import a training framework: it puts samplers of its own into the loaders.
 - Projects for a torch below 1.2, which takes no `batch_size=None` beside a sampler.
 
 Information: loaders that no training step goes through.  Without a fix: loaders that the code asks
-for `batch_size`, `drop_last` or `sampler`, which would be others, and calls that make a generator.
+for `batch_size`, `drop_last` or `sampler`, and calls that make a generator.
 
 ## Fix safety
-Safe: the batches are the same, in the same order, as lists of tensors like before; `len(loader)`
-and the random numbers drawn are the same.  A tensor that may have been permuted is made contiguous
-in the dataset, once, because stacking does that to each batch.  Unsafe where the tensors of the
-dataset are not seen in the file, and where the loader goes to code that is not seen: its
-`batch_size` is None.
+Safe: the batches are the same, in the same order, and so are the random numbers.  A tensor that may
+have been permuted is made contiguous in the dataset, since stacking does that to each batch.
+Unsafe where the tensors of the dataset, or what is done with the loader, are not seen.
 
 ## Evidence
 `torchlint bench TL104` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time

@@ -194,7 +194,6 @@ def test_tells_of_evaluations() -> None:
         "for i in range(bs):\n    one = out[i]\n    one = F.relu(one)\n    table[i] = one",
         "for i in range(bs):\n    best = wide[i].argmax().item()\n    penalty += x[best].sum()",
         "for i in range(bs):\n    _, top = wide[i].topk(2)\n    table[i] = x[top].mean(0)",
-        "total = out[:0]\nfor row in wide: total = torch.cat([total, row[None] * 2])",
         "out = torch.stack([row.softmax(0) for row in wide])",
         "penalty = sum(F.mse_loss(out[i], x[i]) for i in range(bs))",
     ],

@@ -22,7 +22,7 @@ from torchlint.semantics.values import (
     Tensor,
     Text,
 )
-from torchlint.syntax.calls import keyword_of, keywords, positional
+from torchlint.syntax.calls import keyword_of, keywords, last_name, positional
 from torchlint.training.conventions import suggested
 
 if TYPE_CHECKING:
@@ -83,25 +83,18 @@ def allocations(evaluation: Evaluation) -> tuple[Allocation, ...]:
     found: dict[At, Allocation] = {}
     for file, module in enumerate(evaluation.files.modules):
         for move in module.index.of(cst.Call):
-            func = move.func
             if at := _uploaded(evaluation, move, file):
                 found[at] = Allocation(move, at, "", move, file, (), True, Device.CUDA)
-            if not isinstance(func, cst.Attribute) or func.attr.value not in MOVERS:
-                continue
-            target = _target(evaluation, move, func)
-            if target is None:
-                continue
-            for one in _origins(evaluation, func.value, move, file, target):
-                if one.at not in found or (one.is_direct and not found[one.at].is_direct):
+            for one in _moved(evaluation, move, file):
+                if one.at not in found or one.is_direct > found[one.at].is_direct:
                     found[one.at] = one
-    if not all(one.is_direct and one.function for one in found.values()):
-        uses = holders_of(evaluation)
-        found = {
-            at: one
-            for at, one in found.items()
-            if one.is_direct or _is_only_moved(evaluation, uses.get(at, []))
-        }
-    return tuple(found[at] for at in sorted(found))
+    is_direct = all(one.is_direct for one in found.values())
+    uses: Holders = {} if is_direct else holders_of(evaluation)
+    return tuple(
+        found[at]
+        for at in sorted(found)
+        if found[at].is_direct or _is_only_moved(evaluation, uses.get(at, []))
+    )
 
 
 def _uploaded(evaluation: Evaluation, call: cst.Call, file: int) -> At | None:
@@ -118,54 +111,45 @@ def _uploaded(evaluation: Evaluation, call: cst.Call, file: int) -> At | None:
     return evaluation.at(call, file)
 
 
-def _target(evaluation: Evaluation, move: cst.Call, func: cst.Attribute) -> Device | None:
+def _target(evaluation: Evaluation, move: cst.Call) -> Device | None:
     """Return the device that a call moves to, None where it moves nothing, or only perhaps."""
-    value = evaluation.value(move)
-    devices = {one.device for one in value if isinstance(one, Tensor)}
+    devices = {one.device for one in evaluation.value(move) if isinstance(one, Tensor)}
     if Device.CUDA in devices:
         return Device.CUDA
     where = move_argument(move)
-    if func.attr.value != "to" or Device.UNKNOWN not in devices or where is None:
+    if last_name(move.func) != "to" or Device.UNKNOWN not in devices or where is None:
         return None
-    named = evaluation.value(where)
-    if any(isinstance(one, Tensor) for one in named):
-        return None
-    is_place = any(isinstance(one, (Place, Text)) for one in named)
-    named_so = isinstance(where, cst.Attribute) and suggested(where.attr.value) == "device"
-    return Device.UNKNOWN if is_place or named_so else None
+    kinds = {type(one) for one in evaluation.value(where)}
+    is_place = kinds & {Place, Text} or suggested(last_name(where)) == "device"
+    return Device.UNKNOWN if is_place and Tensor not in kinds else None
 
 
 def move_argument(move: cst.Call) -> cst.BaseExpression | None:
     """Return what says where a call moves to."""
-    for arg in move.args:
-        if arg.star:
-            return None
-        if keyword_of(arg) in ("", "device", "other"):
-            return arg.value
-    return None
+    words, plain = keywords(move), positional(move)
+    return words.get("device") or words.get("other") or (plain[0] if plain else None)
 
 
-def _origins(
-    evaluation: Evaluation, node: cst.BaseExpression, move: cst.Call, file: int, target: Device
-) -> Iterator[Allocation]:
-    """Yield what made the tensor that an expression gives, below methods that change nothing."""
-    methods: list[str] = []
+def _moved(evaluation: Evaluation, move: cst.Call, file: int) -> Iterator[Allocation]:
+    """Yield what made the tensor that a call moves, below methods that change nothing."""
+    target = _target(evaluation, move) if last_name(move.func) in MOVERS else None
+    if target is None or not isinstance(move.func, cst.Attribute):
+        return
+    node, methods = move.func.value, list[str]()
     while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
-        value = evaluation.value(node.func.value)
-        name = node.func.attr.value
-        if name not in SAME | FILLS or not any(isinstance(one, Tensor) for one in value):
+        name, owner = node.func.attr.value, node.func.value
+        is_tensor = any(isinstance(one, Tensor) for one in evaluation.value(owner))
+        if name not in SAME | FILLS or not is_tensor:
             break
         methods.append(name)
-        node = node.func.value
+        node = owner
     for one in evaluation.value(node):
         if isinstance(one, Tensor) and one.made is not None and one.device is Device.HOST:
             made = evaluation.node(one.made)
             function = maker(evaluation, made) if isinstance(made, cst.Call) else None
             if isinstance(made, cst.Call) and function is not None:
-                is_direct = made is node
-                yield Allocation(
-                    made, one.made, function, move, file, tuple(methods), is_direct, target
-                )
+                calls, is_direct = tuple(methods), made is node
+                yield Allocation(made, one.made, function, move, file, calls, is_direct, target)
 
 
 def maker(evaluation: Evaluation, call: cst.Call) -> str | None:

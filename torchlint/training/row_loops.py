@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import libcst as cst
 
 from torchlint.semantics.tables.torch_classes import WRAPPERS, kind_of
-from torchlint.semantics.values import (
-    Device,
-    Guess,
-    Object,
-    Sequence,
-    Tensor,
-    Unknown,
-)
+from torchlint.semantics.values import Device, Guess, Object, Sequence, Tensor, Unknown
 from torchlint.syntax.calls import last_name
 from torchlint.syntax.chains import dotted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from torchlint.syntax.scopes import Binding
     from torchlint.training.script import Script
 
 Gathered: TypeAlias = "cst.ListComp | cst.GeneratorExp"
@@ -38,6 +32,14 @@ OPERATIONS = (cst.BinaryOperation, cst.UnaryOperation, cst.Comparison)
 LAYERS = frozenset({"module", "criterion"})
 UNFIT = (cst.IfExp, cst.Lambda, cst.BaseComp, cst.BooleanOperation, cst.Await, cst.Yield,
          cst.NamedExpr, cst.FormattedString)  # fmt: skip
+
+
+class _Step(NamedTuple):
+    """A statement of a turn: the names that it changes, what it computes, whether that is left."""
+
+    names: set[str]
+    values: list[cst.BaseExpression]
+    is_kept: bool
 
 
 @dataclass(slots=True)
@@ -89,67 +91,64 @@ class RowLoop:
             case "builtins.zip", cst.Tuple(elements=names) if len(names) == len(args):
                 taken = [self.takes(one.value, arg) for one, arg in zip(names, args, strict=True)]
                 lists = [one for one, is_taken in zip(args, taken, strict=True) if not is_taken]
-                self.names |= {
-                    one.value for one in self.script.module.index.below(target, cst.Name)
-                }
-                self.listed = not all(_is_only(self.script, one, Tensor) for one in lists)
-                return any(taken) and all(map(self._may_be_list, lists))
+                index, kinds = self.script.module.index, (Sequence, Unknown, Tensor)
+                self.names |= {one.value for one in index.below(target, cst.Name)}
+                self.listed = not all(map(self._may_be_tensor, lists))
+                held = [one for over in lists for one in self.script.value(over)]
+                return any(taken) and all(isinstance(one, kinds) for one in held)
         if not isinstance(target, cst.Name) or not self._is_tensor(over):
             return False
         self.tensors.append(over)
         self.names.add(target.value)
         return True
 
-    def _may_be_list(self, node: cst.BaseExpression) -> bool:
-        return all(isinstance(one, (Sequence, Unknown, Tensor)) for one in self.script.value(node))
-
     def _is_tensor(self, node: cst.BaseExpression) -> bool:
         """Whether an expression is one tensor: what an unseen model gives may be several."""
         value = self.script.value(node)
+        made = [one.value for one in self._bindings(node)] or [node]
+        calls = [one for one in made if isinstance(one, cst.Call)]
         outputs = [
             one
-            for made, _ in self._definitions(node)
-            if isinstance(made, cst.Call)
-            for one in self.script.value(made.func)
-            if isinstance(one, (Guess, Unknown))
-            or (isinstance(one, Object) and one.kind in WRAPPERS)
+            for call in calls
+            for one in self.script.value(call.func)
+            if isinstance(one, (Guess, Unknown)) or getattr(one, "kind", "") in WRAPPERS
         ]
         return bool(value) and not outputs and all(isinstance(t, Tensor) and t.sure for t in value)
 
-    def _definitions(
-        self, node: cst.BaseExpression
-    ) -> list[tuple[cst.CSTNode | None, tuple[int, ...]]]:
-        """Return what a name is given, each with the way from there to what it gets."""
-        if not isinstance(node, cst.Name):
-            return [(node, ())]
-        bindings = self.script.connected.evaluation.bindings(node)
-        return [(one.value, one.path) for one in bindings]
+    def _bindings(self, node: cst.BaseExpression) -> tuple[Binding, ...]:
+        return self.script.connected.evaluation.bindings(node)
 
     def _sizes(self, count: cst.BaseExpression) -> Iterator[int | None]:
         """Yield of which dimensions of tensors a number is the size, None where of none."""
-        for node, path in self._definitions(count):
+        given = [(one.value, one.path) for one in self._bindings(count)] or [(count, ())]
+        for node, path in given:
             place = path[0] if path else None
             match node:
                 case cst.Call(func=cst.Name(), args=[cst.Arg(of)]) if place is None:
                     place = 0 if self.script.name(node.func) == "builtins.len" else None
-                case cst.Call(func=cst.Attribute(of, cst.Name("size")), args=[cst.Arg(dim)]):
-                    place = _number(dim)
+                case cst.Call(cst.Attribute(of, cst.Name("size")), [cst.Arg(cst.Integer(dim))]):
+                    place = int(dim)
                     self.sized.add(dotted(of))
                 case cst.Subscript(
-                    value=cst.Attribute(of, cst.Name("shape"))
-                    | cst.Call(func=cst.Attribute(of, cst.Name("size")), args=[]),
-                    slice=[cst.SubscriptElement(cst.Index(dim))],
-                ):
-                    place = _number(dim)
-                case (
                     cst.Attribute(of, cst.Name("shape"))
-                    | cst.Call(func=cst.Attribute(of, cst.Name("size")), args=[])
+                    | cst.Call(cst.Attribute(of, cst.Name("size")), []),
+                    [cst.SubscriptElement(cst.Index(cst.Integer(dim)))],
+                ):
+                    place = int(dim)
+                case cst.Attribute(of, cst.Name("shape")) | cst.Call(
+                    cst.Attribute(of, cst.Name("size")), []
                 ):
                     pass
                 case _:
                     place, of = None, count
-            is_tensor = _is_only(self.script, of, Tensor) or dotted(of) in self.sized
-            yield place if is_tensor else None
+            yield place if self._may_be_tensor(of) else None
+
+    def _may_be_tensor(self, node: cst.BaseExpression) -> bool:
+        """Whether an expression is a tensor as far as it is known, or asked for a size as one."""
+        value = self.script.value(node)
+        others = [one for one in value if not isinstance(one, Tensor)]
+        is_likely = len(others) < len(value) and all(isinstance(one, Unknown) for one in others)
+        return is_likely or dotted(node) in self.sized
 
     # -- what it does in each turn -------------------------------------------------------------
 
@@ -175,38 +174,31 @@ class RowLoop:
 
     def _step(self, line: cst.BaseSmallStatement | cst.BaseStatement) -> _Step | None:
         match line:
-            case cst.Assign([cst.AssignTarget(cst.Name(name))], value):
-                added = self._added(name, value)
-                return _Step({name}, [added or value], is_kept=added is not None)
-            case cst.Assign([cst.AssignTarget(cst.Tuple(elements=parts))], value):
-                names = [one.value for one in parts]
-                if all(isinstance(one, cst.Name) for one in names):
-                    return _Step({getattr(one, "value", "") for one in names}, [value])
+            case cst.Assign(
+                [cst.AssignTarget(cst.Name(name))],
+                cst.BinaryOperation(cst.Name(total), cst.Add() | cst.Subtract(), value),
+            ) if name == total:
+                return _Step({name}, [value], is_kept=True)
             case cst.AugAssign(cst.Name(name), cst.AddAssign() | cst.SubtractAssign(), value):
                 return _Step({name}, [value], is_kept=True)
+            case cst.Assign([cst.AssignTarget(cst.Name() | cst.Tuple() as target)], value):
+                return _Step(
+                    {one.value for one in self.script.module.index.below(target, cst.Name)},
+                    [value],
+                    is_kept=False,
+                )
             case cst.Assign(
                 [cst.AssignTarget(cst.Subscript(cst.Name(name)) as place)], value
             ) | cst.AugAssign(cst.Subscript(cst.Name(name)) as place, cst.AddAssign(), value) if (
-                self._uses(place.slice[0].slice) and _is_only(self.script, place.value, Tensor)
+                self._uses(place.slice[0].slice) and self._may_be_tensor(place.value)
             ):
                 others = [one.slice for one in place.slice[1:]]
                 indices = [one.value for one in others if isinstance(one, cst.Index)]
                 return _Step({name}, [value, *indices], is_kept=True)
             case cst.Expr(
-                cst.Call(
-                    cst.Attribute(cst.Name(name) as rows, cst.Name("append")), [cst.Arg(value)]
-                )
+                cst.Call(cst.Attribute(cst.Name() as rows, cst.Name("append")), [cst.Arg(value)])
             ) if self._is_list_joined(rows):
-                return _Step({name}, [value], is_kept=True)
-        return None
-
-    def _added(self, name: str, value: cst.BaseExpression) -> cst.BaseExpression | None:
-        """Return what ``total = total + x``, ``total = torch.cat([total, x])`` add."""
-        match value:
-            case cst.BinaryOperation(cst.Name(left), cst.Add() | cst.Subtract(), added):
-                return added if left == name else None
-            case cst.Call(func, [cst.Arg(cst.List([cst.Element(cst.Name(left)), added])), *_]):
-                return added.value if left == name and self.script.name(func) in JOINS else None
+                return _Step({rows.value}, [value], is_kept=True)
         return None
 
     def _is_list_joined(self, name: cst.Name) -> bool:
@@ -221,7 +213,9 @@ class RowLoop:
     # -- expressions -----------------------------------------------------------------------------
 
     def _read(self, node: cst.CSTNode) -> Iterator[str]:
-        return (one.value for one in self.script.module.index.below(node, cst.Name))
+        values = self.script.connected.evaluation.values
+        below = self.script.module.index.below(node, cst.Name)
+        return (one.value for one in below if id(one) in values)
 
     def _varies(self, node: cst.CSTNode) -> bool:
         """Whether an expression has something of the row, or its number."""
@@ -256,10 +250,7 @@ class RowLoop:
         if (self._varies(node.value) or any(uses)) and varies:
             return None  # a mask, as long a piece as the row says, a diagonal
         if any(uses):
-            is_tensor = dotted(node.value) in self.sized or _is_only(
-                self.script, node.value, Tensor
-            )
-            if self._varies(node.value) or not is_tensor:
+            if self._varies(node.value) or not self._may_be_tensor(node.value):
                 return None
             self.tensors.append(node.value)
             self.first = self.first and bool(uses[0])
@@ -279,19 +270,10 @@ class RowLoop:
         value = self.script.value(call.func)
         kinds = {kind_of(one.kind) if isinstance(one, Object) else "" for one in value}
         is_method = isinstance(call.func, cst.Attribute) and not name
-        is_of_tensor = is_method and (self._varies(owner) or _is_only(self.script, owner, Tensor))
+        is_of_tensor = is_method and (self._varies(owner) or self._may_be_tensor(owner))
         if name.startswith("torch.") or is_of_tensor or (kinds and kinds <= LAYERS):
             return last not in MOVES and name not in JOINS and self._varies(call)
         return None
-
-
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """A statement of a turn: the names that it changes, what it computes, whether that is left."""
-
-    names: set[str]
-    values: list[cst.BaseExpression]
-    is_kept: bool = False
 
 
 def row_loops(script: Script) -> Iterator[RowLoop]:
@@ -319,14 +301,3 @@ def is_joined(script: Script, node: cst.CSTNode) -> bool:
         and call.args[0] is arg
         and script.name(call.func) in JOINS | {"builtins.sum"}
     )
-
-
-def _is_only(script: Script, node: cst.BaseExpression, kind: type) -> bool:
-    """Whether an expression is of a kind, as far as it is known."""
-    value = script.value(node)
-    others = [one for one in value if not isinstance(one, kind)]
-    return len(others) < len(value) and all(isinstance(one, Unknown) for one in others)
-
-
-def _number(node: cst.BaseExpression) -> int | None:
-    return int(node.value) if isinstance(node, cst.Integer) else None
