@@ -141,7 +141,7 @@ def construct(run: Run, node: cst.Call, one: Class, passed: Several[Passed]) -> 
     at = run.at(node)
     made = Instance(one.at, at)
     value = run.one(made)
-    run.evaluation.makings[at] = run.unit, node, ""
+    run.evaluation.made(run, node, "")
     run.give(cls.instances, at, value)
     init = run.evaluation.method_of(one.at, "__init__")
     if init is not None:

@@ -291,14 +291,10 @@ class Evaluation:
         found = [Instance(base.at, None) for base in own]
         return self.sets.of(found) if found else run.one(Object("super", None))
 
-    def made(self, run: Run, node: cst.Call, name: str) -> None:
-        """Take note of what makes an object of a library."""
+    def made(self, run: Run, node: cst.Call, name: str, held: Value = NEVER) -> None:
+        """Take note of what makes an object of a library, and of what it holds if it wraps that."""
         self.makings[run.at(node)] = run.unit, node, name
-
-    def wrapped(self, run: Run, node: cst.Call, name: str, value: Value) -> None:
-        """Take note of what a wrapper holds."""
-        self.makings[run.at(node)] = run.unit, node, name
-        self._wrapped[run.at(node)] = value
+        self._wrapped[run.at(node)] = held
 
     def place(self, run: Run, node: cst.Call, one: Instance | Object, device: Device) -> None:
         """Take note of where a model is moved to, with what it wraps."""

@@ -25,7 +25,6 @@ from torchlint.semantics.values import (
     Truth,
     Unknown,
 )
-from torchlint.syntax.chains import dotted
 
 if TYPE_CHECKING:
     from torchlint.semantics.run import Run
@@ -58,18 +57,6 @@ def guessed(run: Run, param: cst.Param) -> Value:
         return found
     name = param.name.value
     return _seeming(run, run.unit.scope, name, name) or run.sets.unknown
-
-
-def guessed_import(run: Run, alias: cst.ImportAlias) -> Value:
-    """Return what a name seems to be that comes from a module which nobody sees; NEVER if nothing.
-
-    It may be anything else as well: a module, even.
-    """
-    binding = run.index.bound(alias)
-    if binding is None:
-        return NEVER
-    found = _seeming(run, binding.scope, binding.name, dotted(alias.name))
-    return run.sets.union(found, run.sets.unknown) if found else NEVER
 
 
 def guessed_name(run: Run, target: cst.Name, value: Value) -> Value:

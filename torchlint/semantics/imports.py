@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.semantics.guesses import guessed_import
-from torchlint.semantics.names import canonical, is_of_library
-from torchlint.semantics.values import File, Library, Unknown
+from torchlint.semantics.names import canonical
+from torchlint.semantics.values import File, Library
 from torchlint.syntax.chains import dotted
 
 if TYPE_CHECKING:
@@ -33,18 +32,7 @@ def bring_from(run: Run, node: cst.ImportFrom) -> None:
         module_value(run, module)
         return
     for alias in node.names:
-        run.bind(alias, _taken(run, module, alias))
-
-
-def _taken(run: Run, module: str, alias: cst.ImportAlias) -> Value:
-    """Return what an import brings, or what that seems to be where nobody sees the module."""
-    value = imported(run, module, dotted(alias.name))
-    match value:
-        case (Unknown(),):
-            return guessed_import(run, alias) or value
-        case (Library(name=name),) if not is_of_library(name):
-            return guessed_import(run, alias) or value
-    return value
+        run.bind(alias, imported(run, module, dotted(alias.name)))
 
 
 def imported(run: Run, module: str, name: str) -> Value:

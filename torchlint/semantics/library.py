@@ -188,6 +188,13 @@ def of_operation(run: Run, short: str, passed: Several[Passed]) -> Value:
     """Return what an operation on tensors gives."""
     given = [one for arg in passed for one in flat(arg.value) if isinstance(one, Tensor)]
     tensor = mixed(*given) if given else Tensor(sure=False)
+    return results(run, short, tensor, given, has_dim=len(passed) > 1)
+
+
+def results(
+    run: Run, short: str, tensor: Tensor, given: Several[Tensor], *, has_dim: bool
+) -> Value:
+    """Return a tensor, or as many as an operation of this name gives, with the type that it has."""
     if short in tables.MASKS:
         tensor = replace(tensor, dtype="bool", graph=())
     elif short in tables.INDICES or (
@@ -196,15 +203,12 @@ def of_operation(run: Run, short: str, passed: Several[Passed]) -> Value:
         tensor = replace(tensor, dtype="int", graph=())
     elif short in tables.DETACHED:
         tensor = replace(tensor, graph=())
-    return several(run, short, tensor, has_dim=len(passed) > 1)
-
-
-def several(run: Run, short: str, tensor: Tensor, *, has_dim: bool) -> Value:
-    """Return a tensor, or as many as an operation of this name gives."""
-    if short in tables.SEVERAL or (short in tables.PAIR_WITH_DIM and has_dim):
-        if short in ("topk", "sort", *tables.PAIR_WITH_DIM):
-            pair = run.one(tensor), run.one(replace(tensor, dtype="int", graph=()))
-            return run.sets.nested(Sequence("tuple", pair, NEVER, None))
+    elif short in ("float", "half", "double", "bfloat16"):
+        tensor = replace(tensor, dtype="float")
+    if short in ("topk", "sort") or (short in tables.PAIR_WITH_DIM and has_dim):
+        pair = run.one(tensor), run.one(replace(tensor, dtype="int", graph=()))
+        return run.sets.nested(Sequence("tuple", pair, NEVER, None))
+    if short in tables.SEVERAL:
         return run.sets.nested(Sequence("tuple", None, run.one(tensor), None))
     return run.one(tensor)
 
@@ -212,22 +216,20 @@ def several(run: Run, short: str, tensor: Tensor, *, has_dim: bool) -> Value:
 def _made(run: Run, node: cst.Call, name: str, passed: Several[Passed]) -> Value:
     """An instance of a class of a library that rules know."""
     at = run.at(node)
-    made = run.one(Object(name, at))
-    run.evaluation.made(run, node, name)
+    held = first_of(passed, 0, "module") if name in WRAPPERS else NEVER
+    run.evaluation.made(run, node, name, held)
     if name in CONTAINERS:
         for arg in passed:
             held = element_of(run, arg.value) if name != "torch.nn.Sequential" else arg.value
             run.give(run.evaluation.elements(at), run.at(arg.node), held)
-    elif name in WRAPPERS:
-        run.evaluation.wrapped(run, node, name, first_of(passed, 0, "module"))
-    return made
+    return run.one(Object(name, at))
 
 
 def _handed_back(run: Run, node: cst.Call, name: str, passed: Several[Passed]) -> Value:
     """``copy.deepcopy(model)``, ``torch.compile(model)``: what it is given, or one like it."""
     value = first_of(passed, 1 if name == "typing.cast" else 0)
     if name in WRAPPERS:
-        run.evaluation.wrapped(run, node, name, value)
+        run.evaluation.made(run, node, name, value)
     return value or run.sets.unknown
 
 

@@ -113,15 +113,7 @@ def of_tensor(run: Run, node: cst.Call, one: Tensor, name: str, passed: Several[
         changed = mixed(one, *others)
         if is_in_place:
             changed = replace(changed, loaded=one.loaded, device=one.device)
-    if name in tables.MASKS:
-        changed = replace(changed, dtype="bool", graph=())
-    elif name in tables.INDICES or (name in tables.SUMS and one.dtype in ("bool", "int")):
-        changed = replace(changed, dtype="int", graph=())
-    elif name in tables.DETACHED:
-        changed = replace(changed, graph=())
-    if name in ("float", "half", "double", "bfloat16"):
-        changed = replace(changed, dtype="float")
-    return library.several(run, name, changed, has_dim=bool(passed))
+    return library.results(run, name, changed, [one], has_dim=bool(passed))
 
 
 def _is_permuted(node: cst.Call) -> bool:
@@ -263,9 +255,6 @@ def _of_module(
         if name in ("to", "cuda", "cpu") and not isinstance(one, Guess):
             run.evaluation.place(run, node, one, _placed(name, passed))
         return run.one(one)
-    if name == "register_buffer" and isinstance(one, Instance):
-        _registered(run, node, one, passed)
-        return run.one(Nothing())
     call = getattr(one, "call", None)
     models = (call,) if call is not None else ()
     if name in OF_PARAMETERS:
@@ -278,18 +267,6 @@ def _of_module(
             held = run.evaluation.put_into(run, one.call)
         return run.sets.nested(Iterator(held or run.sets.unknown))
     return run.sets.unknown
-
-
-def _registered(run: Run, node: cst.Call, one: Instance, passed: Several[Passed]) -> None:
-    """``self.register_buffer("mask", t)``: an attribute that is moved together with the model."""
-    value = run.sets.each(first_of(passed, 1, "tensor"), lambda each: run.one(_unplaced(each)))
-    for each in first_of(passed, 0, "name"):
-        if isinstance(each, Text) and each.value is not None:
-            run.give(run.evaluation.attribute(one.cls, each.value), run.at(node), value)
-
-
-def _unplaced(one: Alternative) -> Alternative:
-    return replace(one, device=Device.UNKNOWN, made=None) if isinstance(one, Tensor) else one
 
 
 def named_tensors(run: Run) -> Value:
