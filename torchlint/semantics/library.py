@@ -101,8 +101,6 @@ def _torch(run: Run, node: cst.Call, name: str, passed: Several[Passed]) -> Valu
         run.evaluation.enabled[run.at(node)] = value
         run.env[GRAD] = value, ()
         return run.one(Object(name, run.at(node)))
-    if name in ("torch.cuda.is_available", "torch.backends.mps.is_available"):
-        return run.one(Truth())
     if name == "torch.accelerator.current_accelerator":
         return run.sets.of([Place(Device.CUDA), Place(Device.OTHER)])
     if name == "torch.cuda.device_count":

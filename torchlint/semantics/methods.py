@@ -10,7 +10,7 @@ import libcst as cst
 from torchlint.semantics import library, numpy_calls
 from torchlint.semantics.arguments import first_of
 from torchlint.semantics.array_types import dtype_named
-from torchlint.semantics.operations import element_of
+from torchlint.semantics.operations import element_of, entry_of
 from torchlint.semantics.options import add_option, parsed
 from torchlint.semantics.sets import parts_of
 from torchlint.semantics.tables import tensors as tables
@@ -25,7 +25,6 @@ from torchlint.semantics.values import (
     Guess,
     Instance,
     Iterator,
-    Library,
     Loaded,
     Nothing,
     Number,
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
 
     from torchlint.semantics.arguments import Passed
     from torchlint.semantics.run import Run
-    from torchlint.semantics.values import Alternative, Value
+    from torchlint.semantics.values import Alternative, At, Value
 
 # What wraps models, optimizers and loaders, and hands them back in their order.
 PREPARES = frozenset({"accelerate.Accelerator", "lightning.Fabric", "lightning.fabric.Fabric"})
@@ -79,10 +78,8 @@ def call(run: Run, node: cst.Call, owner: Alternative, name: str, passed: Severa
 
 def of_tensor(run: Run, node: cst.Call, one: Tensor, name: str, passed: Several[Passed]) -> Value:
     """Return what a method of a tensor gives."""
-    if name in ("to", "cuda", "cpu", "type_as"):
+    if name in ("to", "cuda", "cpu", "type_as", "type"):
         return _moved(run, one, name, passed)
-    if name == "type":
-        return _typed(run, one, first_of(passed, 0))
     if name == "item":
         return run.one(Number(None, run.at(node)))
     if name == "tolist":
@@ -136,39 +133,21 @@ def _of_whole(run: Run, one: Tensor, name: str) -> Value:
 
 
 def _moved(run: Run, one: Tensor, name: str, passed: Several[Passed]) -> Value:
-    if name == "cpu":
-        return run.one(moved(one, Device.HOST))
-    if name == "cuda":
-        return run.one(moved(one, Device.CUDA))
+    if name in ("cpu", "cuda"):
+        return run.one(moved(one, Device.HOST if name == "cpu" else Device.CUDA))
     where = first_of(passed, 0, "device")
     for each in where:
         if isinstance(each, Tensor):
             return run.one(moved(one, each.device))
-    if where and all(getattr(each, "name", "").startswith("torch.") for each in where):
-        is_float = "float" in getattr(where[0], "name", "")
-        loaded = min(one.loaded, Loaded.PERHAPS)
-        dtype = "float" if is_float else one.dtype
-        return run.one(replace(one, made=None, loaded=loaded, dtype=dtype))
-    device = device_of(where) if where else one.device
-    if not where:
+    names = [getattr(each, "name", "") for each in where]
+    if not all(word.startswith("torch.") for word in names):
+        return run.one(moved(one, device_of(where)))
+    if not names:
         return run.one(replace(one, made=None))
-    if device is Device.UNKNOWN:
-        return run.one(replace(one, device=device, made=None, loaded=Loaded.NO))
-    return run.one(moved(one, device))
-
-
-def _typed(run: Run, one: Tensor, kind: Value) -> Value:
-    """``x.type(torch.cuda.FloatTensor)`` moves as well."""
-    names = [each.name for each in kind if isinstance(each, Library)]
-    if any(name.startswith("torch.cuda.") for name in names):
-        return run.one(moved(one, Device.CUDA))
-    if names and all(name.endswith("Tensor") for name in names):
-        loaded = min(one.loaded, Loaded.PERHAPS) if one.device is Device.HOST else Loaded.NO
-        return run.one(replace(moved(one, Device.HOST), loaded=loaded))
-    is_plain = bool(names)  # `torch.float32`
-    where = one.device if is_plain else Device.UNKNOWN
-    loaded = min(one.loaded, Loaded.PERHAPS)
-    return run.one(replace(one, device=where, made=None, loaded=loaded))
+    if names[0].endswith("Tensor"):  # ``x.type(torch.cuda.FloatTensor)``
+        one = moved(one, Device.CUDA if any("cuda" in word for word in names) else Device.HOST)
+    dtype = "float" if "float" in names[0] else one.dtype
+    return run.one(replace(one, made=None, loaded=min(one.loaded, Loaded.PERHAPS), dtype=dtype))
 
 
 def _of_array(run: Run, node: cst.Call, one: Array, name: str, passed: Several[Passed]) -> Value:
@@ -204,17 +183,8 @@ def _of_container(
     held = run.evaluation.put_into(run, made)
     element = run.sets.all([*parts_of(one), held])
     if name in ("extend", "update"):
-        for arg in passed:
-            for each in arg.value:
-                if made is not None and isinstance(each, Dictionary):
-                    for key, value in each.entries:
-                        run.give(run.evaluation.elements(made, key), at, value)
-                elif made is not None and isinstance(each, (Sequence, Iterator)):
-                    run.give(run.evaluation.elements(made), at, run.sets.all(parts_of(each)))
-                elif made is not None and not arg.keyword:
-                    run.give(run.evaluation.elements(made), at, run.sets.unknown)
-            if arg.keyword and made is not None:
-                run.give(run.evaluation.elements(made, arg.keyword), at, arg.value)
+        if made is not None:
+            _put_all(run, made, at, passed)
         return run.one(Nothing())
     if name in ("pop", "popleft", "popitem"):
         return element or run.sets.unknown
@@ -223,6 +193,21 @@ def _of_container(
     if isinstance(one, Dictionary):
         return _of_dictionary(run, one, name, passed, element)
     return run.one(Number()) if name in ("index", "count") else run.one(Nothing())
+
+
+def _put_all(run: Run, made: At, at: At, passed: Several[Passed]) -> None:
+    """``xs.extend(ys)``, ``entries.update(others, a=1)``."""
+    entries = {arg.keyword: arg.value for arg in passed if arg.keyword}
+    others = NEVER
+    for one in (one for arg in passed if not arg.keyword for one in arg.value):
+        if isinstance(one, Dictionary):
+            entries.update(one.entries)
+        else:
+            is_known = isinstance(one, (Sequence, Iterator))
+            held = run.sets.all(parts_of(one)) if is_known else run.sets.unknown
+            others = run.sets.union(others, held)
+    for key, value in ("", others), *entries.items():
+        run.give(run.evaluation.elements(made, key), at, value)
 
 
 def _of_dictionary(
@@ -239,11 +224,10 @@ def _of_dictionary(
     if name in ("get", "setdefault"):
         match first_of(passed, 0):
             case (Text(value=str(key)),):
-                known = [value for word, value in one.entries if word == key]
-                later = run.evaluation.put_into(run, one.made, key)
-                found = run.sets.all([*known, later])
-                default = first_of(passed, 1) or run.one(Nothing())
-                return found if known else run.sets.all([found, default])
+                found = entry_of(run, one, key)
+                if key in dict(one.entries):
+                    return found
+                return run.sets.union(found, first_of(passed, 1) or run.one(Nothing()))
         return run.sets.union(element, first_of(passed, 1) or run.one(Nothing()))
     return run.sets.unknown
 

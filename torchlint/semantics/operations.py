@@ -212,19 +212,14 @@ def _item(run: Run, node: cst.Subscript, one: Alternative, indices: Several[Valu
             return _element(run, one)
         case Sequence():
             return run.one(one) if index == NEVER else _element(run, one)
-        case Dictionary(entries=entries, element=element):
+        case Dictionary():
             match index:
                 case (Text(value=str(key)),):
-                    found = [item for name, item in entries if name == key]
-                    later = run.evaluation.put_into(run, one.made, key)
-                    known = run.sets.all([*found, later])
-                    if known:
-                        return known
                     more = run.evaluation.put_into(run, one.made)  # by keys that are not known
-                    return more or run.sets.union(element, run.sets.unknown)
-            values = [item for _, item in entries]
-            more = run.evaluation.put_into(run, one.made)
-            return run.sets.all([*values, element, more]) or run.sets.unknown
+                    others = more or run.sets.union(one.element, run.sets.unknown)
+                    return entry_of(run, one, key) or others
+            held = [*parts_of(one), run.evaluation.put_into(run, one.made)]
+            return run.sets.all(held) or run.sets.unknown
         case Tensor():
             return run.one(_selected(one, indices))
         case Parameters():
@@ -245,6 +240,12 @@ def _item(run: Run, node: cst.Subscript, one: Alternative, indices: Several[Valu
         case Instance() | Object() | Guess():
             return run.evaluation.item(run, one)
     return run.sets.unknown
+
+
+def entry_of(run: Run, one: Dictionary, key: str) -> Value:
+    """Return an entry of a dictionary, NEVER where it is not seen to have one."""
+    known = dict(one.entries).get(key, NEVER)
+    return run.sets.union(known, run.evaluation.put_into(run, one.made, key))
 
 
 def _is_list(index: Alternative) -> bool:
