@@ -22,7 +22,6 @@ SAME = frozenset(  # gives the memory that it is given, where that is an array
     """asarray asanyarray ascontiguousarray atleast_1d atleast_2d atleast_3d reshape ravel transpose
     squeeze expand_dims swapaxes moveaxis rollaxis""".split()
 )
-ROUNDED = frozenset("clip round around abs absolute".split())
 KEEPS = SAME | frozenset(
     """array copy stack concatenate hstack vstack dstack row_stack column_stack tile repeat pad roll
     sort tril triu zeros_like ones_like full_like empty_like append insert delete unique

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
     Call: TypeAlias = Callable[[Run, cst.Call, Several[Passed]], Value]
 
-TYPES = frozenset("int float bool str list tuple dict set frozenset".split())
 # What gives the same whatever it is given.
 _ALWAYS: dict[str, Alternative] = {
     **dict.fromkeys("bool isinstance issubclass hasattr callable any all".split(), Truth()),

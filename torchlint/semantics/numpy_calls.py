@@ -73,14 +73,14 @@ def call(run: Run, node: cst.Call, name: str, passed: Several[Passed]) -> Value:
         return run.one(Number(None, read))
     if short in REDUCES and not axis:
         return run.one(Number(None, read))
+    words, stars = {arg.keyword for arg in passed}, any(arg.star for arg in passed)
     is_random = name.startswith("numpy.random.")
-    if is_random and _is_one(short, plain, passed):
+    if is_random and not stars and "size" not in words and len(plain) <= SIZES.get(short, 0):
         return run.one(Number())
     if short in ("seed", "set_printoptions", "save", "savez", "savetxt", "isscalar"):
         return run.sets.unknown
     of_each = short in NUMBERS
     is_own = short in (DRAWN | SIZES.keys() if is_random else FRESH) or of_each
-    words, stars = {arg.keyword for arg in passed}, any(arg.star for arg in passed)
     if short == "load":
         is_own = "mmap_mode" not in words and len(plain) == 1
     elif short in ("asarray", "ascontiguousarray") and plain:
@@ -91,15 +91,6 @@ def call(run: Run, node: cst.Call, name: str, passed: Several[Passed]) -> Value:
         of_each and not any(isinstance(one, Array) for value in plain for one in value)
     )
     return run.sets.of([array, Number(None, read)] if may_be_number else [array])
-
-
-def _is_one(short: str, plain: Several[Value], passed: Several[Passed]) -> bool:
-    """Whether one number is drawn: no size is given."""
-    if short in ("rand", "randn"):
-        return not passed
-    place = SIZES.get(short)
-    has_size = any(arg.keyword == "size" or arg.star for arg in passed)
-    return not passed or (place is not None and len(plain) <= place and not has_size)
 
 
 def _dtype(short: str, plain: Several[Value], passed: Several[Passed]) -> str:

@@ -165,12 +165,6 @@ class Run:
             cell = self.evaluation.name(self.unit.at.file, owner, binding.name)
             self.give(cell, self.at(target), value)
 
-    def rebind(self, node: cst.Name, value: Value) -> None:
-        """Let a name be something else from here on, by what was done to it in place."""
-        where = self._where.get(id(node))
-        if where is not None and not isinstance(where, Cell) and (seen := self.env.get(where)):
-            self.env[where] = value, seen[1]
-
     # -- branches ----------------------------------------------------------------------------
 
     def mode(self, name: str) -> Value:

@@ -127,7 +127,9 @@ def _expression(run: Run, node: cst.Expr) -> None:
     value = run.value(node.value)
     match node.value:
         case cst.Call(func=cst.Attribute(value=cst.Name() as name, attr=cst.Name("detach_"))):
-            run.rebind(name, value)
+            where = run.evaluation.where.get(id(name))
+            if isinstance(where, (str, tuple)) and (seen := run.env.get(where)):
+                run.env[where] = value, seen[1]
 
 
 def _return(run: Run, node: cst.Return) -> None:
@@ -219,16 +221,11 @@ def _loop(run: Run, node: cst.For | cst.While, begin: Callable[[], None], *, end
 
 def _try(run: Run, node: cst.Try | cst.TryStar) -> None:
     entry, alive = run.fork()
-    loop = run.loops[-1] if run.loops else None
-    left = (len(loop.breaks), len(loop.continues)) if loop else (0, 0)
     for statement in node.body.body:
         run.execute(statement)
-        for key, seen in run.env.items():  # it may be left after any of its statements
-            own = entry.get(key)
-            if own is not seen and own is not None:
-                entry[key] = run.sets.union(own[0], seen[0]), (*own[1], *seen[1])
-            elif own is None:
-                entry[key] = seen
+        now, run.env = run.env, entry
+        run.merge(now)  # it may be left after any of its statements
+        run.env = now
     if node.orelse is not None:
         run.block(node.orelse.body)
     ends = [(run.env, run.is_alive)]
@@ -242,13 +239,9 @@ def _try(run: Run, node: cst.Try | cst.TryStar) -> None:
         ends.append((run.env, run.is_alive))
     run.join(*ends)
     if node.finalbody is not None:
-        before, lives = run.fork()
-        run.is_alive = True
+        lives, run.is_alive = run.is_alive, True
         run.block(node.finalbody.body)
         run.is_alive = run.is_alive and lives
-        changed = {key: seen for key, seen in run.env.items() if before.get(key) is not seen}
-        for end in (*loop.breaks[left[0] :], *loop.continues[left[1] :]) if loop else ():
-            end.update(changed)  # it runs where the loop is left as well
 
 
 def _with(run: Run, node: cst.With) -> None:
