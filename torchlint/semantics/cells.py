@@ -76,7 +76,6 @@ class Unit:
     is_unrecorded: bool = False  # it runs layers with gradients off
     runs: int = 0
     order: int = 0  # by the end of its first run: callees come before callers
-    is_running: bool = False
     is_queued: bool = False
 
     @property

@@ -120,13 +120,13 @@ class Evaluation:
     def run_file(self, rank: int) -> None:
         """Run a module, if it has not run yet."""
         unit = self.units[At(rank, 0)]
-        if not unit.runs and not unit.is_running:
+        if not unit.runs:
             self.run_unit(unit)
 
     def run_unit(self, unit: Unit) -> None:
         """Read a scope once."""
         unit.runs += 1
-        unit.is_running, unit.is_queued = True, False
+        unit.is_queued = False
         self._depth += 1
         run = Run(self, unit, EXPRESSIONS, STATEMENTS)
         if isinstance(unit.node, cst.Module):
@@ -141,7 +141,6 @@ class Evaluation:
                 if run.is_alive:
                     run.give(unit.returned, unit.at, run.one(NOTHING))
         self._depth -= 1
-        unit.is_running = False
         if not unit.order:
             self._ended += 1
             unit.order = self._ended

@@ -21,55 +21,37 @@ class Hook(NamedTuple):
     has_gradients: bool = True
 
 
+def _hooks(
+    rate: str, names: str, batch: int = -1, *, has_gradients: bool = True
+) -> dict[str, Hook]:
+    return dict.fromkeys(names.split(), Hook(rate, batch, has_gradients))
+
+
 _LIGHTNING = {
-    "training_step": Hook("step", 0),
-    "on_train_batch_start": Hook("step", 0),
-    "on_train_batch_end": Hook("step", 1),
-    "on_before_backward": Hook("step"),
-    "on_after_backward": Hook("step"),
-    "on_before_optimizer_step": Hook("step"),
-    "on_before_zero_grad": Hook("step"),
-    "optimizer_step": Hook("step"),
-    "optimizer_zero_grad": Hook("step"),
-    "lr_scheduler_step": Hook("step"),
-    **{
-        name: Hook("evaluation", 0, has_gradients=False)
-        for name in ("validation_step", "test_step", "predict_step", "on_validation_batch_start",
-                     "on_test_batch_start")
-    },
-    **{
-        name: Hook("evaluation", 1, has_gradients=False)
-        for name in ("on_validation_batch_end", "on_test_batch_end")
-    },
-    **{
-        name: Hook("epoch")
-        for name in ("on_train_epoch_start", "on_train_epoch_end", "training_epoch_end")
-    },
-    **{
-        name: Hook("epoch", has_gradients=False)
-        for name in ("on_validation_epoch_start", "on_validation_epoch_end",
-                     "validation_epoch_end", "on_test_epoch_end", "test_epoch_end")
-    },
-    **{
-        name: Hook("once")
-        for name in ("configure_optimizers", "train_dataloader", "val_dataloader",
-                     "test_dataloader", "predict_dataloader", "prepare_data", "setup",
-                     "on_fit_start", "on_fit_end", "on_train_start", "on_train_end")
-    },
+    **_hooks("step", "training_step on_train_batch_start", 0),
+    **_hooks("step", "on_train_batch_end", 1),
+    **_hooks("step", """on_before_backward on_after_backward on_before_optimizer_step
+        on_before_zero_grad optimizer_step optimizer_zero_grad lr_scheduler_step"""),
+    **_hooks("evaluation", """validation_step test_step predict_step on_validation_batch_start
+        on_test_batch_start""", 0, has_gradients=False),
+    **_hooks("evaluation", "on_validation_batch_end on_test_batch_end", 1, has_gradients=False),
+    **_hooks("epoch", "on_train_epoch_start on_train_epoch_end training_epoch_end"),
+    **_hooks("epoch", """on_validation_epoch_start on_validation_epoch_end validation_epoch_end
+        on_test_epoch_end test_epoch_end""", has_gradients=False),
+    **_hooks("once", """configure_optimizers train_dataloader val_dataloader test_dataloader
+        predict_dataloader prepare_data setup on_fit_start on_fit_end on_train_start
+        on_train_end"""),
 }  # fmt: skip
 _TRAINER = {
-    "training_step": Hook("step", 1),
-    "compute_loss": Hook("step", 1),
-    "log": Hook("epoch"),
-    "prediction_step": Hook("evaluation", 1, has_gradients=False),
-    "get_train_dataloader": Hook("once"),
-    "create_optimizer": Hook("once"),
-    "create_scheduler": Hook("once"),
+    **_hooks("step", "training_step compute_loss", 1),
+    **_hooks("epoch", "log"),
+    **_hooks("evaluation", "prediction_step", 1, has_gradients=False),
+    **_hooks("once", "get_train_dataloader create_optimizer create_scheduler"),
 }
 _CALLBACK = {
-    **{name: Hook("step") for name in ("on_step_begin", "on_step_end", "on_substep_end")},
-    "on_prediction_step": Hook("evaluation"),
-    **{name: Hook("epoch") for name in ("on_epoch_begin", "on_epoch_end", "on_evaluate")},
+    **_hooks("step", "on_step_begin on_step_end on_substep_end"),
+    **_hooks("evaluation", "on_prediction_step"),
+    **_hooks("epoch", "on_epoch_begin on_epoch_end on_evaluate"),
 }
 HOOKS: dict[str, dict[str, Hook]] = {
     "lightning.LightningModule": _LIGHTNING,
