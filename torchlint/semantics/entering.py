@@ -1,4 +1,4 @@
-"""What holds where a function is entered: what its parameters are, and which modes are on."""
+"""What holds inside of a function or a ``with``: its parameters, and which modes are on."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.semantics.classes import role
-from torchlint.semantics.contexts import modes
 from torchlint.semantics.definitions import parameters
 from torchlint.semantics.guesses import guessed
-from torchlint.semantics.run import GRAD, MODES
+from torchlint.semantics.run import AUTOCAST, GRAD, MODES
 from torchlint.semantics.sets import is_known
 from torchlint.semantics.values import (
     NEVER,
+    At,
     Class,
     Device,
     Dictionary,
     Instance,
+    Library,
+    Object,
     Sequence,
     Tensor,
     Truth,
@@ -28,6 +30,11 @@ if TYPE_CHECKING:
     from torchlint.semantics.run import Run
     from torchlint.semantics.tables.frameworks import Hook
     from torchlint.semantics.values import Value
+
+_SWITCHES = {"torch.no_grad": False, "torch.inference_mode": False, "torch.enable_grad": True}
+AUTOCASTS = frozenset(
+    {"torch.autocast", "torch.amp.autocast", "torch.cuda.amp.autocast", "torch.cpu.amp.autocast"}
+)
 
 
 def enter(run: Run) -> None:
@@ -100,3 +107,26 @@ def _rest(run: Run, star: cst.Param) -> Value:
     if star.star == "**":
         return run.one(Dictionary((), run.sets.unknown, made))
     return run.one(Sequence("tuple", None, run.sets.unknown, None))
+
+
+def entered(run: Run, value: Value) -> Value:
+    """Return what ``with ... as x`` gives ``x``."""
+    enter = run.evaluation.call_method
+    return run.sets.each(value, lambda one: enter(run, one, "__enter__", run.one(one)))
+
+
+def modes(run: Run, value: Value) -> dict[str, Value]:
+    """Return what holds inside of a ``with`` by its context manager, or by a decorator."""
+    found: dict[str, Value] = {}
+    for one in value:
+        match one:
+            case Object(kind=name) | Library(name=name) if name in _SWITCHES:
+                found[GRAD] = run.one(Truth(_SWITCHES[name]))
+            case Object(kind="torch.set_grad_enabled", call=At() as call):
+                found[GRAD] = run.evaluation.enabled.get(call, run.one(Truth()))
+            case Object(kind=kind) if kind in AUTOCASTS:
+                found[AUTOCAST] = value
+            case Unknown() if GRAD not in found:
+                now = run.mode(GRAD) or run.one(Truth(True))
+                found[GRAD] = run.sets.union(now, run.one(Truth()))
+    return found

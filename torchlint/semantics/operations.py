@@ -266,17 +266,12 @@ def environment(key: Value) -> Alternative:
 def _selected(one: Tensor, indices: Several[Value]) -> Tensor:
     """A view for numbers and slices; new memory for masks and indices."""
     gathers = any(
-        isinstance(part, (Tensor, Array, Sequence)) and not _is_key(one, part)
+        isinstance(part, (Tensor, Array, Sequence)) and (one.sure or part != one)
         for value in indices
-        for part in value
+        for part in value  # `for key in batch: batch[key]`, where nothing is known of the batch
     )
     loaded = Loaded.NO if gathers else one.loaded
     return replace(one, made=None, loaded=loaded)
-
-
-def _is_key(one: Tensor, part: Alternative) -> bool:
-    """``for key in batch: batch[key]``, where nothing is known of the batch."""
-    return not one.sure and part == one
 
 
 def is_endless(node: cst.While) -> bool:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import libcst as cst
 
-from torchlint.semantics import contexts, imports
+from torchlint.semantics import entering, imports
 from torchlint.semantics.definitions import define_class, define_function
 from torchlint.semantics.guesses import guessed_name
 from torchlint.semantics.narrowing import decided, narrow
@@ -249,9 +249,9 @@ def _with(run: Run, node: cst.With) -> None:
     around = {name: run.env.get(name) for name in MODES}  # a context may change it when it is made
     for item in node.items:
         value = run.value(item.item)
-        modes.update(contexts.modes(run, value))
+        modes.update(entering.modes(run, value))
         if item.asname is not None:
-            bind_target(run, item.asname.name, contexts.entered(run, value))
+            bind_target(run, item.asname.name, entering.entered(run, value))
     for name, value in modes.items():
         run.env[name] = value, ()
     run.block(node.body)

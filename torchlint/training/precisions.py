@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.semantics.contexts import AUTOCASTS
+from torchlint.semantics.entering import AUTOCASTS
 from torchlint.semantics.tables.torch_classes import SCALERS
 from torchlint.semantics.values import Library, Nothing, Number, Text, Truth
 from torchlint.syntax.calls import keyword_of, keywords
