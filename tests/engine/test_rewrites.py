@@ -130,11 +130,6 @@ def test_add_arguments(before, after):
             id="a line, too long",
         ),
         pytest.param(
-            f"x = f(\n  {LONG}, b={LONG}, **kw\n)",
-            f"x = f(\n  {LONG},\n  b={LONG},\n  pin=True,\n  n=2,\n  **kw,\n)",
-            id="hugging, too long",
-        ),
-        pytest.param(
             f"x = f({LONG}, {LONG})  # c",
             f"x = f(\n    {LONG},\n    {LONG},\n    pin=True,\n    n=2,\n)  # c",
             id="a line, too long, comment behind it",

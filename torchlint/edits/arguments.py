@@ -198,41 +198,30 @@ def _add_after(
 
 
 def _is_better_apart(places: Places, call: cst.Call, added: int) -> bool:
-    """Whether a call with its arguments on one line gets too long for that.
-
-    It has to be all that a statement assigns, returns or does, and without comments.
-    """
-    text, span, last = places.text, places.span(call), call.args[-1]
-    start, end = places.full(call.args[0]).start, _extent(places, last)[1]
-    line = text[line_start(text, end) : line_end(text, end)]
+    """Whether a call on one line gets too long for that: all that a statement assigns or does."""
+    text, span = places.text, places.span(call)
+    line = text[line_start(text, span.end) : line_end(text, span.end)]
     above = places.module.parent(call)
     whole = isinstance(above, cst.Assign | cst.AnnAssign | cst.Return | cst.Expr)
-    if len(line) + added <= MAX_LINE or not whole or _comma_end(places, end):
-        return False
-    if has_comment(text, span) or "\\" in text[span.start : span.end]:
-        return False
-    opening, inside, closing = (
-        len(text[a:b].splitlines()) > 1
-        for a, b in ((span.start, start + 1), (start, end), (end, span.end))
-    )
-    return not inside and opening == closing and opening == starts_line(text, start)
+    is_plain = not set(text[span.start : span.end]) & set("\r\n\\#")
+    comma = _comma_end(places, _extent(places, call.args[-1])[1])
+    return len(line) + added > MAX_LINE and whole and is_plain and not comma
 
 
 def _take_apart(places: Places, call: cst.Call, at: int, new: list[str]) -> Sequence[Edit]:
     """Put each argument on a line of its own, the new ones behind the one with this number."""
     text, span = places.text, places.span(call)
     first = places.full(call.args[0]).start
-    newline, outer = newline_at(places, first), indent_at(text, span.start)
-    inner = outer + default_indent(places.module)
-    pad = newline + (indent_at(text, first) if starts_line(text, first) else inner)
+    outer = newline_at(places, first) + indent_at(text, span.start)
+    pad = outer + default_indent(places.module)
     behind = "".join(f",{pad}{code}" for code in new)
     edits = [Edit(len(text[:first].rstrip()), first, pad)]
-    for number, arg in enumerate(call.args[:-1]):
-        end, after = _extent(places, arg)[1], places.full(call.args[number + 1]).start
-        edits.append(Edit(end, after, f"{behind if number == at else ''},{pad}"))
-    end = _extent(places, call.args[-1])[1]
-    last = behind if at == len(call.args) - 1 else ""
-    return (*edits, Edit(end, span.end - 1, f"{last},{newline}{outer}"))
+    for number, arg in enumerate(call.args):
+        is_last = number + 1 == len(call.args)
+        after = span.end - 1 if is_last else places.full(call.args[number + 1]).start
+        comma = f"{behind if number == at else ''},{outer if is_last else pad}"
+        edits.append(Edit(_extent(places, arg)[1], after, comma))
+    return edits
 
 
 def _line_is_of(places: Places, call: cst.Call, start: int) -> bool:

@@ -104,8 +104,8 @@ def bound(
         values = _unpacked(one.value) if one.star else (one.value,)
         if values is None:
             is_sure = False
-            found |= {name: Argument(value, None, always=False) for name in left
-                      for value in _several(one.value)}  # fmt: skip
+            for value in _several(one.value):
+                found |= dict.fromkeys(left, Argument(value, None, always=False))
             break
         for value in values:
             if left:

@@ -31,9 +31,12 @@ TYPES = {
     "float": "float64", "double": "float64", "single": "float32", "half": "float16",
     "int": "int64", "int_": "int64", "bool_": "bool", "float_": "float64",
 }  # fmt: skip
-PLACES = {"full": 2, "full_like": 2, "arange": 3, "asarray": 1, "array": 1, "randint": 3,
-          "frombuffer": 1, "fromfile": 1, "fromiter": 1, "identity": 1}  # fmt: skip
-PLACES |= dict.fromkeys(("zeros", "ones", "empty", "zeros_like", "ones_like", "empty_like"), 1)
+PLACES = {"full": 2, "full_like": 2, "arange": 3, "randint": 3}
+PLACES |= dict.fromkeys(
+    """asarray array frombuffer fromfile fromiter identity zeros ones empty zeros_like ones_like
+    empty_like""".split(),
+    1,
+)
 
 
 def own_dtype(short: str, plain: Several[Value]) -> str:

@@ -35,8 +35,10 @@ if TYPE_CHECKING:
     from torchlint.semantics.values import Alternative, Value
 
 # Methods that models have, and tensors have not.
-OF_MODELS = frozenset({"parameters", "named_parameters", "train", "eval", "state_dict", "modules",
-                       "load_state_dict", "children", "forward"})  # fmt: skip
+OF_MODELS = frozenset(
+    """parameters named_parameters train eval state_dict modules load_state_dict children
+    forward""".split()
+)
 
 
 def call(run: Run, node: cst.Call) -> Value:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from torchlint.semantics.values import At, Value
     from torchlint.syntax.module import Module
 
-DECORATED = {"staticmethod": "static", "classmethod": "class", "property": "property",
-             "cached_property": "property"}  # fmt: skip
+DECORATED = {"staticmethod": "static", "classmethod": "class"}
+DECORATED |= dict.fromkeys(("property", "cached_property"), "property")
 
 
 @dataclass(slots=True, eq=False)

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from torchlint.semantics.run import Expression, Run
     from torchlint.semantics.values import Value
 
-_KINDS: dict[type, str] = {cst.Tuple: "tuple", cst.List: "list", cst.Set: "set",
-                           cst.ListComp: "list", cst.SetComp: "set"}  # fmt: skip
+_KINDS: dict[type, str] = {cst.Tuple: "tuple", cst.List: "list", cst.Set: "set"}
+_KINDS |= {cst.ListComp: "list", cst.SetComp: "set"}
 
 
 def _name(run: Run, node: cst.Name) -> Value:

@@ -43,20 +43,18 @@ if TYPE_CHECKING:
     from torchlint.semantics.values import Value
 
 # What goes through what it is given, and gives that on.
-PASSES_ON = frozenset({
-    "tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm", "tqdm.std.tqdm", "tqdm.tqdm_notebook",
-    "rich.progress.track", "itertools.islice", "itertools.cycle",
-    "prefetch_generator.BackgroundGenerator",
-})  # fmt: skip
+PASSES_ON = tables.names(
+    """tqdm.tqdm tqdm.auto.tqdm tqdm.notebook.tqdm tqdm.std.tqdm tqdm.tqdm_notebook
+    rich.progress.track itertools.islice itertools.cycle prefetch_generator.BackgroundGenerator"""
+)
 PREPARES = "apex.amp.initialize"  # hands back a model and its optimizer
-_UTILS = "torch.nn.utils."
-NORMS = frozenset(f"{_UTILS}{name}" for name in ("clip_grad_norm_", "get_total_norm"))
-HAND_BACK = frozenset({
-    "copy.copy", "copy.deepcopy", "torch.compile", "torch.jit.script", "torch.jit.trace",
-    "typing.cast", "torch.autograd.Variable", "torch.nn.SyncBatchNorm.convert_sync_batchnorm",
-    *(f"{_UTILS}{part}{name}_norm" for part in ("", "parametrizations.")
-      for name in ("weight", "spectral")),
-})  # fmt: skip
+NORMS = tables.names("clip_grad_norm_ get_total_norm", "torch.nn.utils.")
+HAND_BACK = tables.names(
+    """copy.copy copy.deepcopy torch.compile torch.jit.script torch.jit.trace typing.cast
+    torch.autograd.Variable torch.nn.SyncBatchNorm.convert_sync_batchnorm
+    torch.nn.utils.weight_norm torch.nn.utils.spectral_norm
+    torch.nn.utils.parametrizations.weight_norm torch.nn.utils.parametrizations.spectral_norm"""
+)
 
 
 def call(run: Run, node: cst.Call, name: str, passed: Several[Passed]) -> Value:

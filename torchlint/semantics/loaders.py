@@ -46,11 +46,11 @@ ROWS = "torch.utils.data.TensorDataset"
 COLLATES = frozenset(
     f"torch.utils.data.{place}default_collate" for place in ("", "_utils.collate.")
 )
-PARAMETERS = (
-    "dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "num_workers", "collate_fn",
-    "pin_memory", "drop_last", "timeout", "worker_init_fn", "multiprocessing_context", "generator",
-    "*", "prefetch_factor", "persistent_workers", "pin_memory_device", "in_order",
-)  # fmt: skip
+PARAMETERS = tuple(
+    """dataset batch_size shuffle sampler batch_sampler num_workers collate_fn pin_memory drop_last
+    timeout worker_init_fn multiprocessing_context generator * prefetch_factor persistent_workers
+    pin_memory_device in_order""".split()
+)
 
 
 def batches_of(run: Run, one: Alternative) -> Value:
@@ -69,27 +69,24 @@ def batches_of(run: Run, one: Alternative) -> Value:
 
 
 def _batch(run: Run, call: At) -> Value:
-    given = arguments(run.evaluation, call)
-    collate = given.get("collate_fn")
-    dataset = given.get("dataset")
-    sample = NEVER if dataset is None else _sample(run, dataset.value, call)
-    if collate is not None:
-        value: Value = NEVER
-        samples = run.sets.nested(Sequence("list", None, sample or run.sets.unknown, None))
-        for one in collate.value:
-            if isinstance(one, Function):
-                given_back = run.evaluation.push(run, one.at, [samples], call)
-                value = run.sets.union(value, given_back)
-            elif isinstance(one, Class):
-                value = run.sets.union(value, run.one(Instance(one.at, None)))
-            elif isinstance(one, Instance):
-                at = run.evaluation.method_of(one.cls, "__call__")
-                value = run.sets.union(value, run.evaluation.push(run, at, [samples], call))
-        if value:
-            return run.sets.each(value, lambda one: _marked(run, one, call))
-    is_plain = collate is None or all(
+    given = {name: one.value for name, one in arguments(run.evaluation, call).items()}
+    collate, value = given.get("collate_fn", NEVER), NEVER
+    sample = _sample(run, given.get("dataset", NEVER), call)
+    samples = run.sets.nested(Sequence("list", None, sample or run.sets.unknown, None))
+    for one in collate:
+        if isinstance(one, Function):
+            given_back = run.evaluation.push(run, one.at, [samples], call)
+            value = run.sets.union(value, given_back)
+        elif isinstance(one, Class):
+            value = run.sets.union(value, run.one(Instance(one.at, None)))
+        elif isinstance(one, Instance):
+            at = run.evaluation.method_of(one.cls, "__call__")
+            value = run.sets.union(value, run.evaluation.push(run, at, [samples], call))
+    if value:
+        return run.sets.each(value, lambda one: _marked(run, one, call))
+    is_plain = all(
         isinstance(one, Nothing) or (isinstance(one, Library) and one.name in COLLATES)
-        for one in collate.value
+        for one in collate
     )
     if not sample or not is_plain:
         return run.one(Tensor(Device.HOST, call, Loaded.YES, sure=False))

@@ -239,6 +239,9 @@ def _of_module(
         if name in ("to", "cuda", "cpu") and not isinstance(one, Guess):
             run.evaluation.place(run, node, one, _placed(name, passed))
         return run.one(one)
+    if name == "register_buffer" and isinstance(one, Instance):
+        _registered(run, node, one, passed)
+        return run.one(Nothing())
     call = getattr(one, "call", None)
     models = (call,) if call is not None else ()
     if name in OF_PARAMETERS:
@@ -251,6 +254,17 @@ def _of_module(
             held = run.evaluation.put_into(run, one.call)
         return run.sets.nested(Iterator(held or run.sets.unknown))
     return run.sets.unknown
+
+
+def _registered(run: Run, node: cst.Call, one: Instance, passed: Several[Passed]) -> None:
+    """``self.register_buffer("mask", t)``: an attribute that is moved together with the model."""
+    value = run.sets.of(
+        moved(each, Device.UNKNOWN) if isinstance(each, Tensor) else each
+        for each in first_of(passed, 1, "tensor")
+    )
+    for each in first_of(passed, 0, "name"):
+        if isinstance(each, Text) and each.value is not None:
+            run.give(run.evaluation.attribute(one.cls, each.value), run.at(node), value)
 
 
 def named_tensors(run: Run) -> Value:

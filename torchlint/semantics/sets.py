@@ -96,13 +96,9 @@ class Sets:
         """Return a container; what would lie too deep in it is unknown."""
         if max(map(self._depth, parts_of(alternative)), default=0) < DEPTH:
             return self.one(alternative)
-        if isinstance(alternative, Sequence):
-            elements = alternative.elements and (self.unknown,) * len(alternative.elements)
-            return self.one(replace(alternative, elements=elements, element=self.unknown))
-        if isinstance(alternative, Dictionary):
-            entries = tuple((key, self.unknown) for key, _ in alternative.entries)
-            return self.one(replace(alternative, entries=entries, element=self.unknown))
-        return self.one(replace(alternative, element=self.unknown))
+        if isinstance(alternative, Iterator):
+            return self.one(replace(alternative, element=self.unknown))
+        return self.within(alternative, lambda _: self.unknown)
 
     def _depth(self, value: Value) -> int:
         found = self._depths.get(id(value))

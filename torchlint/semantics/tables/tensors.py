@@ -3,76 +3,75 @@
 from __future__ import annotations
 
 
-def _names(text: str) -> frozenset[str]:
-    return frozenset(text.split())
+def names(text: str, prefix: str = "") -> frozenset[str]:
+    """Return the words of a text, each behind a prefix."""
+    return frozenset(prefix + word for word in text.split())
 
 
-FLAGS = _names("""is_cuda is_leaf requires_grad is_sparse is_quantized is_meta is_mps is_xpu
+FLAGS = names("""is_cuda is_leaf requires_grad is_sparse is_quantized is_meta is_mps is_xpu
     is_nested retains_grad is_cpu""")
-HOST_NUMBERS = _names("ndim itemsize nbytes")
-SELF_VIEWS = _names("T mT H mH real imag")
+HOST_NUMBERS = names("ndim itemsize nbytes")
+SELF_VIEWS = names("T mT H mH real imag")
 KNOWN = (
     FLAGS
     | HOST_NUMBERS
     | SELF_VIEWS
-    | _names("shape device data grad dtype layout grad_fn names to cuda cpu type float size")
+    | names("shape device data grad dtype layout grad_fn names to cuda cpu type float size")
 )
 
 # Methods that give no tensor.
-NUMBERS = _names("""dim ndimension numel nelement element_size data_ptr get_device storage_offset
+NUMBERS = names("""dim ndimension numel nelement element_size data_ptr get_device storage_offset
     __len__ sparse_dim dense_dim""")
-BOOLS = _names("""is_contiguous is_floating_point is_complex is_pinned is_shared is_set_to
+BOOLS = names("""is_contiguous is_floating_point is_complex is_pinned is_shared is_set_to
     is_inference is_signed is_conj is_same_size""")
-NOTHING = _names("backward register_hook retain_grad")
+NOTHING = names("backward register_hook retain_grad")
 # Methods that read numbers of the tensor on the host: it waits for the GPU.
-READS = _names("item tolist numpy __bool__ __float__ __int__ equal allclose is_nonzero")
+READS = names("item tolist numpy __bool__ __float__ __int__ equal allclose is_nonzero")
 # Methods that give views of the same memory ...
-VIEWS = _names("""view reshape view_as reshape_as flatten unflatten squeeze unsqueeze transpose
+VIEWS = names("""view reshape view_as reshape_as flatten unflatten squeeze unsqueeze transpose
     permute movedim moveaxis swapaxes swapdims t expand expand_as narrow select unfold diagonal
     detach contiguous squeeze_ unsqueeze_ transpose_ t_ requires_grad_ split chunk unbind
     tensor_split hsplit vsplit dsplit swapaxes_ real imag""")
 # ... of all of it, in the same order ...
-RESHAPES = _names("view view_as reshape reshape_as flatten unflatten squeeze unsqueeze contiguous")
+RESHAPES = names("view view_as reshape reshape_as flatten unflatten squeeze unsqueeze contiguous")
 # ... but for those that may have to copy.
-PERHAPS = _names("contiguous reshape reshape_as flatten float long")
-PERMUTES = _names("permute transpose movedim moveaxis swapaxes swapdims t")
+PERHAPS = names("contiguous reshape reshape_as flatten float long")
+PERMUTES = names("permute transpose movedim moveaxis swapaxes swapdims t")
 # Methods that give several tensors.
-SEVERAL = _names("""split chunk unbind tensor_split hsplit vsplit dsplit topk sort kthvalue cummax
+SEVERAL = names("""split chunk unbind tensor_split hsplit vsplit dsplit topk sort kthvalue cummax
     cummin frexp aminmax qr svd eig slogdet nonzero_tuple unsafe_chunk unsafe_split""")
-PAIR_WITH_DIM = _names("max min median mode nanmedian")
+PAIR_WITH_DIM = names("max min median mode nanmedian")
 # Methods that give truth values, and whole numbers.
-MASKS = _names("""eq ne lt le gt ge isnan isinf isfinite isclose logical_and logical_or logical_not
+MASKS = names("""eq ne lt le gt ge isnan isinf isfinite isclose logical_and logical_or logical_not
     logical_xor bool greater less greater_equal less_equal not_equal all any""")
-INDICES = _names(
-    "argmax argmin argsort long int nonzero argwhere bincount searchsorted multinomial"
-)
+INDICES = names("argmax argmin argsort long int nonzero argwhere bincount searchsorted multinomial")
 # What makes whole numbers of truth values and whole numbers.
-SUMS = _names("sum cumsum prod")
+SUMS = names("sum cumsum prod")
 # Methods through which autograd does not go back.
-DETACHED = _names("detach detach_ argmax argmin argsort nonzero multinomial long int bool") | MASKS
+DETACHED = names("detach detach_ argmax argmin argsort nonzero multinomial long int bool") | MASKS
 
 # What `torch.` makes anew on a device of its own choice.
-FACTORIES = frozenset(
-    f"torch.{name}"
-    for name in """tensor zeros ones empty full rand randn randint randperm arange linspace logspace
+FACTORIES = names(
+    """tensor zeros ones empty full rand randn randint randperm arange linspace logspace
     eye empty_strided normal complex bernoulli_ as_tensor from_numpy tril_indices triu_indices
     FloatTensor LongTensor IntTensor DoubleTensor ByteTensor BoolTensor HalfTensor Tensor
-    scalar_tensor hann_window hamming_window blackman_window kaiser_window frombuffer""".split()
+    scalar_tensor hann_window hamming_window blackman_window kaiser_window frombuffer""",
+    "torch.",
 )
-LIKE = frozenset(
-    f"torch.{name}"
-    for name in """zeros_like ones_like empty_like full_like rand_like randn_like
-    randint_like""".split()
+LIKE = names(
+    """zeros_like ones_like empty_like full_like rand_like randn_like
+    randint_like""",
+    "torch.",
 )
 # What `torch.` has that gives no tensor.
-NO_TENSOR = frozenset(
-    f"torch.{name}"
-    for name in """is_tensor is_storage is_complex is_floating_point is_nonzero numel
+NO_TENSOR = names(
+    """is_tensor is_storage is_complex is_floating_point is_nonzero numel
     is_grad_enabled set_default_dtype get_default_dtype set_default_device
     set_default_tensor_type manual_seed seed
     initial_seed get_rng_state set_rng_state save load compile no_grad enable_grad inference_mode
     set_grad_enabled autocast set_num_threads get_num_threads set_printoptions set_flush_denormal
     use_deterministic_algorithms set_float32_matmul_precision equal allclose finfo iinfo Size
     Generator typename is_inference_mode_enabled result_type promote_types can_cast
-    broadcast_shapes device dtype""".split()
+    broadcast_shapes device dtype""",
+    "torch.",
 )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-LAYERS = frozenset(
-    f"torch.nn.{name}"
-    for name in """
-    Linear Bilinear LazyLinear Identity Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d
+from torchlint.semantics.tables.tensors import names
+
+LAYERS = names(
+    """Linear Bilinear LazyLinear Identity Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d
     ConvTranspose3d LazyConv1d LazyConv2d LazyConv3d LazyConvTranspose1d LazyConvTranspose2d
     LazyConvTranspose3d BatchNorm1d BatchNorm2d BatchNorm3d LazyBatchNorm1d LazyBatchNorm2d
     LazyBatchNorm3d SyncBatchNorm InstanceNorm1d InstanceNorm2d InstanceNorm3d LayerNorm RMSNorm
@@ -20,76 +20,63 @@ LAYERS = frozenset(
     AdaptiveAvgPool2d AdaptiveAvgPool3d AdaptiveMaxPool1d AdaptiveMaxPool2d AdaptiveMaxPool3d
     MaxUnpool1d MaxUnpool2d MaxUnpool3d Flatten Unflatten Fold Unfold Upsample UpsamplingNearest2d
     UpsamplingBilinear2d PixelShuffle PixelUnshuffle ZeroPad2d ReflectionPad1d ReflectionPad2d
-    ReplicationPad1d ReplicationPad2d ConstantPad1d ConstantPad2d ChannelShuffle
-    """.split()
+    ReplicationPad1d ReplicationPad2d ConstantPad1d ConstantPad2d ChannelShuffle""",
+    "torch.nn.",
 )
-CONTAINERS = frozenset(
-    f"torch.nn.{name}" for name in ("Sequential", "ModuleList", "ModuleDict", "ParameterList")
-)
-LOSSES = frozenset(
-    f"torch.nn.{name}"
-    for name in """
-    CrossEntropyLoss NLLLoss MSELoss L1Loss SmoothL1Loss HuberLoss BCELoss BCEWithLogitsLoss
+CONTAINERS = names("Sequential ModuleList ModuleDict ParameterList", "torch.nn.")
+LOSSES = names(
+    """CrossEntropyLoss NLLLoss MSELoss L1Loss SmoothL1Loss HuberLoss BCELoss BCEWithLogitsLoss
     KLDivLoss CTCLoss PoissonNLLLoss GaussianNLLLoss HingeEmbeddingLoss MarginRankingLoss
     MultiMarginLoss
     MultiLabelMarginLoss MultiLabelSoftMarginLoss SoftMarginLoss CosineEmbeddingLoss
-    TripletMarginLoss TripletMarginWithDistanceLoss
-    """.split()
+    TripletMarginLoss TripletMarginWithDistanceLoss""",
+    "torch.nn.",
 )
-WRAPPERS = frozenset({
-    "torch.nn.DataParallel", "torch.nn.parallel.DistributedDataParallel", "torch.compile",
-    "torch.jit.script", "torch.jit.trace", "torch.distributed.fsdp.FullyShardedDataParallel",
-    "apex.parallel.DistributedDataParallel",
-})  # fmt: skip
-OPTIMIZERS = frozenset(
-    f"torch.optim.{name}"
-    for name in """
-    Optimizer Adadelta Adafactor Adagrad Adam AdamW Adamax ASGD LBFGS Muon NAdam RAdam RMSprop Rprop
-    SGD SparseAdam
-    """.split()
+WRAPPERS = names(
+    """torch.nn.DataParallel torch.nn.parallel.DistributedDataParallel torch.compile
+    torch.jit.script torch.jit.trace torch.distributed.fsdp.FullyShardedDataParallel
+    apex.parallel.DistributedDataParallel"""
 )
-SCALERS = frozenset(
-    {"torch.amp.GradScaler", "torch.cuda.amp.GradScaler", "torch.cpu.amp.GradScaler"}
+OPTIMIZERS = names(
+    """Optimizer Adadelta Adafactor Adagrad Adam AdamW Adamax ASGD LBFGS Muon NAdam RAdam RMSprop
+    Rprop SGD SparseAdam""",
+    "torch.optim.",
 )
-LOADERS = frozenset(
-    {"torch.utils.data.DataLoader"}
-    | {
-        f"torch_geometric.{module}.DataLoader"
-        for module in ("loader", "loader.dataloader", "data", "data.dataloader")
-    }
+SCALERS = names("torch.amp.GradScaler torch.cuda.amp.GradScaler torch.cpu.amp.GradScaler")
+LOADERS = names(
+    """torch.utils.data.DataLoader torch_geometric.loader.DataLoader torch_geometric.data.DataLoader
+    torch_geometric.loader.dataloader.DataLoader torch_geometric.data.dataloader.DataLoader"""
 )
-DATASETS = frozenset(
-    f"torch.utils.data.{name}"
-    for name in ("Dataset", "IterableDataset", "TensorDataset", "Subset", "ConcatDataset",
-                 "ChainDataset")
-)  # fmt: skip
-MODULES = frozenset({
-    "torch.nn.Module", "torch.jit.ScriptModule", "transformers.PreTrainedModel",
-    "lightning.LightningModule", "torch.nn._Loss", "torch.nn._WeightedLoss",
-})  # fmt: skip
+DATASETS = names(
+    "Dataset IterableDataset TensorDataset Subset ConcatDataset ChainDataset", "torch.utils.data."
+)
+MODULES = names(
+    """torch.nn.Module torch.jit.ScriptModule transformers.PreTrainedModel lightning.LightningModule
+    torch.nn._Loss torch.nn._WeightedLoss"""
+)
 # Functions of libraries that make models, by how their names begin.
-MAKES_MODELS = ("timm.create_model", *(
-    f"torchvision.models.{name}"
-    for name in """
-    alexnet convnext densenet efficientnet googlenet inception_v3 maxvit mnasnet mobilenet_v2
-    mobilenet_v3 regnet resnet1 resnet3 resnet5 resnext shufflenet_v2 squeezenet1 swin_ vgg1 vit_
-    wide_resnet
-    """.split()
-))  # fmt: skip
+MAKES_MODELS = tuple(
+    """timm.create_model torchvision.models.alexnet torchvision.models.convnext
+    torchvision.models.densenet torchvision.models.efficientnet torchvision.models.googlenet
+    torchvision.models.inception_v3 torchvision.models.maxvit torchvision.models.mnasnet
+    torchvision.models.mobilenet_v2 torchvision.models.mobilenet_v3 torchvision.models.regnet
+    torchvision.models.resnet1 torchvision.models.resnet3 torchvision.models.resnet5
+    torchvision.models.resnext torchvision.models.shufflenet_v2 torchvision.models.squeezenet1
+    torchvision.models.swin_ torchvision.models.vgg1 torchvision.models.vit_
+    torchvision.models.wide_resnet""".split()
+)
 # Methods of classes of transformers that make one of its models, by the names of the classes.
 PRETRAINED = re.compile(
     r"transformers\.(?:\w+\.)*\w*(?:Model|For[A-Z])\w*\.from_(?:pretrained|config)"
 )
 SCHEDULERS = "torch.optim.lr_scheduler."
-SCHEDULES = frozenset(
-    f"transformers.{module}get_{name}"
-    for module in ("", "optimization.")
-    for name in ("scheduler", "constant_schedule", "constant_schedule_with_warmup",
-                 "linear_schedule_with_warmup", "cosine_schedule_with_warmup",
-                 "cosine_with_hard_restarts_schedule_with_warmup",
-                 "polynomial_decay_schedule_with_warmup", "inverse_sqrt_schedule",
-                 "wsd_schedule")
-)  # fmt: skip
+_SCHEDULES = """scheduler constant_schedule constant_schedule_with_warmup
+    linear_schedule_with_warmup cosine_schedule_with_warmup
+    cosine_with_hard_restarts_schedule_with_warmup polynomial_decay_schedule_with_warmup
+    inverse_sqrt_schedule wsd_schedule"""
+SCHEDULES = names(_SCHEDULES, "transformers.get_") | names(
+    _SCHEDULES, "transformers.optimization.get_"
+)
 
 KINDS: dict[str, str] = {
     **dict.fromkeys(LAYERS | CONTAINERS | MODULES, "module"),
