@@ -67,7 +67,7 @@ from torchlint.rule import Finding
 from torchlint.training.frequency import Rate
 from torchlint.training.host_reads import How
 from torchlint.training.log_lines import run_of, step_counter
-from torchlint.training.read_uses import Use
+from torchlint.training.read_uses import Use, uses
 from torchlint_rules.item_accumulate_in_train_loop import running_totals
 from torchlint_rules.judging import by_statement, severity, waits
 
@@ -77,22 +77,17 @@ if TYPE_CHECKING:
     from torchlint.training.host_reads import HostRead
     from torchlint.training.script import Script
 
-PURPOSES = {
-    Use.SHOWN: "to show it ",
-    Use.KEPT: "to keep it ",
-    Use.HANDED: "to hand it on ",
-    Use.DECIDES: "to decide by it ",
-    Use.COUNTED: "as a whole number ",
-}
+# What a number is read for, and what to write instead.
 REMEDIES = {
-    Use.TOTAL: "add it up on the device, and read the sum where it is shown",
-    Use.SHOWN: "log it every n steps (`if step % n == 0:`)",
-    Use.KEPT: "keep `{}.detach().clone()`, and read it after the loop",
-    Use.HANDED: "hand on `{}.detach()`, and read it where it is shown",
-    Use.DECIDES: "check it every n steps (`if step % n == 0:`)",
-    Use.COUNTED: "hand the number on from where the host knows it, or count on the device",
-    Use.RETURNED: "return `{}.detach()`, and read it where it is shown",
-    Use.COMPUTED: "compute with `{}.detach()` on the device",
+    Use.TOTAL: ("", "add it up on the device, and read the sum where it is shown"),
+    Use.SHOWN: ("to show it ", "log it every n steps (`if step % n == 0:`)"),
+    Use.KEPT: ("to keep it ", "keep `{}.detach().clone()`, and read it after the loop"),
+    Use.HANDED: ("to hand it on ", "hand on `{}.detach()`, and read it where it is shown"),
+    Use.DECIDES: ("to decide by it ", "check it every n steps (`if step % n == 0:`)"),
+    Use.COUNTED: ("as a whole number ", "hand it on from where the host knows it"),
+    Use.RETURNED: ("", "return `{}.detach()`, and read it where it is shown"),
+    Use.COMPUTED: ("", "compute with `{}.detach()` on the device"),
+    None: ("", "log it every n steps (`if step % n == 0:`)"),
 }
 
 
@@ -110,15 +105,14 @@ def log_every_step(script: Script) -> Iterator[Finding]:
 def finding(script: Script, found: list[HostRead], reading: set[int]) -> Finding:
     """Say what a statement reads, what for, and what to do instead."""
     read = found[0]
-    uses = script.uses(read)
+    purpose, remedy = REMEDIES[next(iter(uses(script.connected.evaluation, read)), None)]
     more = f" and {len(found) - 1} more" if len(found) > 1 else ""
-    purpose = PURPOSES.get(uses[0], "") if uses else ""
     return Finding(
         read.node,
         f"reading `{script.module.brief(read.node)}`{more} {purpose}{waits(script, read)}",
         fix(script, read, reading),
         severity(script.frequency(read.node), any(one.sure for one in found)),
-        help=REMEDIES[uses[0] if uses else Use.SHOWN].format(script.module.brief(read.tensor)),
+        help=remedy.format(script.module.brief(read.tensor)),
         more=tuple(one.node for one in found[1:]),
     )
 

@@ -109,6 +109,10 @@ def test_is_silent(source):
             script("a = np.mean(out.to('cpu', non_blocking=True))"), "np.mean(...)", id="by NumPy"
         ),
         pytest.param(script(COPY, "a = h.mean()"), "h.mean()", id="a method"),
+        pytest.param(script(COPY, "keep(h.mean())"), "h.mean()", id="given to a function"),
+        pytest.param(
+            script(COPY, "while x:", "    h = h[1:]", "print(h)"), "print(h)", id="a name for parts"
+        ),
         pytest.param(script(COPY, "a = h[0].view(-1).sum()"), "h[0].view(-1).sum()", id="a view"),
         pytest.param(script(COPY, "a = h.T.sum()"), "h.T.sum()", id="transposed"),
         pytest.param(script(COPY, "a = h + 1"), "h + 1", id="arithmetic"),

@@ -97,7 +97,9 @@ def first_read(evaluation: Evaluation, file: int, copy: HostCopy) -> cst.CSTNode
     stop = index.end(evaluation.module(file).smallest_statement(read))
     function = unit_around(evaluation, copy.call, file).node
     for call in index.below(function, cst.Call):
-        if call is not read and call is not copy.call and index.end(call) >= start:
+        if call is copy.call or index.inside(read, call):
+            continue  # what is called with the read comes after it
+        if index.end(call) >= start:
             name = last_name(call.func)
             is_between = index.order(call) < stop
             if name in WAITS or (is_between and _may_wait(evaluation, call, name)):
@@ -143,8 +145,9 @@ def _reads(evaluation: Evaluation, file: int, copy: HostCopy) -> Iterator[cst.CS
                 if _computes(evaluation.library(above.func)):
                     yield above
             case cst.Assign() | cst.AnnAssign():
-                for name_ in targets_of(parent):
-                    waiting += readers(evaluation, name_, file)
+                for target in targets_of(parent):
+                    new = readers(evaluation, target, file)
+                    waiting += [one for one in new if one not in waiting]
 
 
 def _computes(name: str) -> bool:

@@ -36,7 +36,6 @@ from torchlint.training.model_calls import ModelCalls
 from torchlint.training.models import Uses
 from torchlint.training.parts import Parts
 from torchlint.training.precisions import Precisions
-from torchlint.training.read_uses import Use, uses
 from torchlint.training.settings import settings
 from torchlint.training.step_models import step_models
 from torchlint.training.steps import Steps
@@ -329,7 +328,3 @@ class Script:
     def host_reads(self) -> tuple[HostRead, ...]:
         """Where the host waits for the numbers of a tensor, of which something may be on a GPU."""
         return self.connected.host_reads(self.file) if self.connected.uses_gpu else ()
-
-    def uses(self, read: HostRead) -> tuple[Use, ...]:
-        """Return what a read is for, each once; nothing where nobody uses it."""
-        return uses(self.connected.evaluation, read)
