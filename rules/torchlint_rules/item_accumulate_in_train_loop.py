@@ -1,9 +1,9 @@
 """A running total reads the loss from the GPU in every training step.
 
 ## Why
-`.item()` (and `float(loss)`) waits until the GPU has finished everything that was queued.  Doing it
-in every step keeps the CPU from running ahead, so that the GPU idles between steps while the next
-kernels are prepared.  A sum that is read after the loop can stay on the device until then.
+`.item()` (and `float(loss)`) waits until the GPU has finished everything that was queued.  In every
+step that keeps the CPU from running ahead, and the GPU idles while the next kernels are prepared.
+A sum that is read after the loop can stay on the device until then.
 
 ## Bad
     import torch

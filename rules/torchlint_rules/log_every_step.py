@@ -31,20 +31,18 @@ So it does for a tensor that is used as a number: `torch.zeros(n, count)`, `rang
 
 ## Leaves alone
 - Reads every n steps, after a time, once an epoch, in a branch that leaves the loop, in texts of
-  errors, or where an option asks for them that is off by default.
+  errors, or for an option that is off by default.
 - Sizes and shapes, Python and NumPy numbers, tensors on the host, and scripts for the CPU only.
 - Totals that are read after the loop (`item-accumulate-in-train-loop`), the truth of a tensor
   (`tensor-control-flow`) and copies (`device-roundtrip-in-loop`).
 
 Reads in an evaluation, under a condition of which nothing is known, and of what is not proved to be
-a tensor on a GPU are information.  A condition on the rank of the process is none of these: all
-others wait for the one that reads.
+a tensor on a GPU are information.
 
 ## Fix safety
 Unsafe: what is logged changes.  Statements that only log, and names that only they read, go under
-`if step % 100 == 0:`, where the loop counts its steps: by `enumerate`, by `range`, or by a variable
-that every turn increases by one.  How often is the setting `log-interval`.  Loggers that count
-their calls (`wandb.log` without a step) count fewer.
+`if step % 100 == 0:` (the setting `log-interval`), where the loop counts its steps.  Loggers that
+count their calls (`wandb.log` without a step) count fewer.
 
 ## Evidence
 A CPU has nothing to show: on a CPU the loss is there already, and reading it is free.

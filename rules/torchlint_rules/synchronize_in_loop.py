@@ -1,10 +1,9 @@
 """The host waits for the whole GPU in every training step.
 
 ## Why
-Python queues work for the GPU and runs ahead of it: while one kernel runs, the next ones are being
-prepared.  `torch.cuda.synchronize()` stops Python until the GPU has nothing left to do, so that the
-GPU then idles until Python has caught up.  PyTorch orders the work of a stream by itself, and
-reading a value (`.item()`, `.cpu()`) waits for that value: a training step needs no other wait.
+Python queues work for the GPU and runs ahead of it.  `torch.cuda.synchronize()` stops Python until
+the GPU has nothing left to do, which then idles until Python has caught up.  PyTorch orders the
+work of a stream by itself, and reading a value waits for that value: a step needs no other wait.
 
 ## Bad
     import torch
@@ -34,9 +33,8 @@ reading a value (`.item()`, `.cpu()`) waits for that value: a training step need
   Triton), collectives that return at once; and functions with `non_blocking` copies to the host.
 
 A wait beside what measures time or memory, or a profiler, in its function or loop, is information
-without a fix: training is slowed down to say how long a step takes, which the mean of many steps
-says as well.  So is one in a step that does not train, under a condition of which nothing is known,
-or beside a framework.
+without a fix.  So is one in a step that does not train, under a condition of which nothing is
+known, or beside a framework.
 
 ## Fix safety
 Unsafe: the statement is deleted, with an `if` that only asked for the device.  The values are the
