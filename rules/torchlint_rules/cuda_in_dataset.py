@@ -95,10 +95,8 @@ def cuda_in_dataset(script: Script) -> Iterator[Finding]:
         if move is not None:
             call, sure = move
             costs, when = cost(part, loaders)
-            is_plain, does = (
-                costs and sure and not script.frameworks,
-                "works" if sure else "may work",
-            )
+            is_plain = costs and sure and not script.frameworks
+            does = "works" if sure else "may work"
             yield Finding(
                 call,
                 f"`{script.module.brief(call)}` {does} on the GPU {when}",
