@@ -40,18 +40,17 @@ one day.
 - Annotations, `isinstance` and base classes: they do not warn.
 
 Information where torch may be older than 2.4, which does not warn.  Without a fix: calls under
-another name (`cast = torch.cuda.amp.autocast`), imports that are also used in such a way or that
-other files take from here, and scalers where the file asks for their class or inherits from it.
+another name (`cast = torch.cuda.amp.autocast`), imports that also bring something else, that are
+used in such a way or that other files take from here, and scalers whose class is asked for.
 
 ## Fix safety
 Safe: the old names call the new ones with the device.  An import changes together with everything
 that uses what it binds.  What was passed by place is passed by keyword: the first parameter of the
 old `autocast` is `enabled`, of the new one `device_type`.
 
-Unsafe where the target version is not known; beside TorchScript; where a training framework is
-imported or a connected file asks for the class of a scaler; and for `autocast()` without `dtype` in
-a method of a module or beside `torch.set_autocast_dtype`: inside of another autocast the new name
-takes the type of that one, where the old one took float16.
+Unsafe where the target version is not known; beside TorchScript; for scalers under a framework;
+and for `autocast()` without `dtype` in a method of a module: inside of another autocast the new
+name takes the type of that one, where the old one took float16.
 
 ## Evidence
 `torchlint bench TL906` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time
@@ -77,7 +76,7 @@ from torchlint.edits.fix import Fix
 from torchlint.rule import Finding, Severity
 from torchlint.semantics.arguments import given_to
 from torchlint.semantics.values import Truth
-from torchlint.training.amp_names import SINCE, AmpNames, Use
+from torchlint.training.amp_names import SINCE, Use, amp_names, is_for_old_versions
 from torchlint.training.effects import unit_around
 from torchlint_rules.amp_renaming import renaming
 from torchlint_rules.judging import safety
@@ -85,18 +84,19 @@ from torchlint_rules.judging import safety
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from torchlint.training.amp_names import AmpNames
     from torchlint.training.script import Script
 
 DEPRECATED = Version("2.4")
-SETS_TYPE = ("torch.set_autocast_dtype", "torch.set_autocast_gpu_dtype")
 COMPILES = ("torch.jit.script", "torch.jit.trace")
 
 
 def deprecated_cuda_amp(script: Script) -> Iterator[Finding]:
     """Find calls of the old names of mixed precision."""
-    names, target = AmpNames(script), script.settings.target
-    for use in names.reported():
-        if target is not None and target < SINCE[use.name]:
+    names, target = amp_names(script), script.settings.target
+    for use in names.uses:
+        is_late = target is not None and target < SINCE[use.name]
+        if not use.runs or is_late or is_for_old_versions(script, use):
             continue
         warns = target is not None and target >= DEPRECATED
         text = (
@@ -106,43 +106,34 @@ def deprecated_cuda_amp(script: Script) -> Iterator[Finding]:
             text += (
                 f"; its new name needs torch {SINCE[use.name]}: declare yours (`--torch-version`)"
             )
+        device = f'"{use.device}"' if use.keywords else f'device_type="{use.device}"'
         yield Finding(
             use.place,
             text,
             fix(script, names, use),
             None if warns else Severity.INFO,
-            help=advice(use),
+            help=f"`torch.amp.{use.name}({device}, ...)` does the same.",
         )
-
-
-def advice(use: Use) -> str:
-    """Name what to call instead."""
-    if use.is_kept:
-        return f'`functools.partial(torch.amp.{use.name}, "{use.device}")` does the same.'
-    device = f'"{use.device}"' if use.keywords else f'device_type="{use.device}"'
-    return f"`torch.amp.{use.name}({device}, ...)` does the same."
 
 
 def fix(script: Script, names: AmpNames, use: Use) -> Fix | None:
     """Return the fix, safe where nothing can tell the new names from the old ones."""
-    target = script.settings.target
     uses, rewrites = renaming(script, names, use)
     if not rewrites:
         return None
-    scaler = any(one.name == "GradScaler" for one in uses)
+    scales = any(one.name == "GradScaler" for one in uses)
     newest = max(SINCE[one.name] for one in uses)
     doubts = (
-        (f"torch below {newest} does not have it", target is None),
+        (f"torch below {newest} does not have it", script.settings.target is None),
         ("TorchScript may not compile it", any(map(script.connected.calls, COMPILES))),
-        ("a framework may ask for the old class", scaler and bool(script.frameworks)),
-        ("another file asks for the old class", scaler and names.is_compared_elsewhere),
+        ("a framework may ask for the old class", scales and bool(script.frameworks)),
         (
             "inside of another autocast it takes the type of that one",
             any(may_inherit(script, one) for one in uses),
         ),
     )
     changes = "; ".join(text for text, holds in doubts if holds)
-    return Fix(f"Use torch.amp.{use.name}", safety(not changes), rewrites, changes)
+    return Fix(f"Use torch.amp.{use.name}", safety(not changes), tuple(rewrites), changes)
 
 
 def may_inherit(script: Script, use: Use) -> bool:
@@ -151,7 +142,6 @@ def may_inherit(script: Script, use: Use) -> bool:
         return False
     evaluation = script.connected.evaluation
     given = given_to(evaluation, use.call, use.keywords)[0]
-    if "dtype" in given or ("enabled" in given and given["enabled"].value == (Truth(False),)):
-        return False
+    is_off = "enabled" in given and given["enabled"].value == (Truth(False),)
     is_inside = unit_around(evaluation, use.call, script.file).is_module_method
-    return is_inside or any(map(script.connected.calls, SETS_TYPE))
+    return is_inside and not is_off and "dtype" not in given

@@ -250,19 +250,6 @@ def test_reports(source, rows):
             id="decorators",
         ),
         pytest.param(
-            "def f():\n    from torch.cuda import amp, nvtx\n    nvtx.mark(amp.GradScaler())",
-            "def f():\n    from torch import amp\n    from torch.cuda import nvtx\n"
-            '    nvtx.mark(amp.GradScaler("cuda"))',
-            id="another name of the import stays where it is",
-        ),
-        pytest.param(
-            "from torch.cuda.amp import GradScaler, autocast\nclass Mine(GradScaler): ...\n"
-            "with autocast(): pass\nMine()",
-            "from torch.amp import autocast\nfrom torch.cuda.amp import GradScaler\n"
-            'class Mine(GradScaler): ...\nwith autocast("cuda"): pass\nMine()',
-            id="a class that is inherited from stays",
-        ),
-        pytest.param(
             "from torch.cuda.amp import GradScaler\ndef f(GradScaler): GradScaler()\nGradScaler()",
             'from torch.amp import GradScaler\ndef f(GradScaler): GradScaler()\nGradScaler("cuda")',
             id="a parameter of that name is something else",
@@ -308,13 +295,7 @@ def test_reports_without_a_fix(source):
 def test_names_that_another_file_takes_from_here_stay(tmp_path):
     engine = "from torch.cuda.amp import GradScaler, autocast\nwith autocast(): GradScaler()\n"
     files = {"engine.py": engine, "train.py": "from engine import autocast\nautocast(True)\n"}
-    cast, scaler = check_in(tmp_path, files, "engine.py", CODE)
-    assert cast.fix is None
-    assert [edit.content for edit in scaler.fix.edits] == [
-        "from torch.amp import GradScaler\n",
-        "from torch.cuda.amp import autocast",
-        '"cuda"',
-    ]
+    assert not any(one.fix for one in check_in(tmp_path, files, "engine.py", CODE))
     files["train.py"] = "from engine import run\nfrom torch.amp import autocast\nautocast()\n"
     assert all(one.fix for one in check_in(tmp_path, files, "engine.py", CODE))
 
@@ -326,17 +307,13 @@ def test_a_file_that_asks_for_the_class(tmp_path):
         "assert isinstance(engine.scaler, GradScaler)\n",
     }
     (found,) = check_in(tmp_path, files, "engine.py", CODE)
-    assert "another file" in found.fix.changes
+    assert found.fix is None
 
 
 def test_only_what_every_torch_has_is_renamed():
     source = "from torch.cuda.amp import GradScaler, autocast\nautocast()\nGradScaler()\n"
     (found,) = check(source, CODE, "2.0")
-    assert (found.location.row, found.severity) == (2, Severity.INFO)
-    assert fixed(source, CODE, unsafe=False, target="2.0") == (
-        "from torch.amp import autocast\nfrom torch.cuda.amp import GradScaler\n"
-        'autocast("cuda")\nGradScaler()\n'
-    )
+    assert (found.location.row, found.severity, found.fix) == (2, Severity.INFO, None)
 
 
 FORWARD = """
@@ -362,11 +339,6 @@ class Net(torch.nn.Module):
         ),
         pytest.param(
             FORWARD.format("torch.cuda.amp.autocast(enabled=False)"), Safety.SAFE, id="turned off"
-        ),
-        pytest.param(
-            "import torch\ntorch.set_autocast_dtype('cuda', t)\ntorch.cuda.amp.autocast()\n",
-            Safety.UNSAFE,
-            id="the type was set",
         ),
         pytest.param(
             "import torch\nf = torch.jit.script(f)\ntorch.cuda.amp.autocast()\n",
@@ -403,53 +375,3 @@ def test_what_torch_does():
         )  # torchlint: ignore[TL906] the test runs it
         assert torch.amp.autocast("cpu").fast_dtype is torch.float16
     assert issubclass(torch.cuda.amp.GradScaler, torch.amp.GradScaler)
-
-
-CHOICE = """
-import contextlib, functools
-import torch
-
-def train(loader, use_amp, cast=contextlib.suppress):
-    for x in loader:
-        with cast():
-            x.sum()
-
-def main(args, loader):
-    cast = contextlib.suppress
-    if args.amp:
-        cast = {old}
-    {use}
-"""
-
-
-@pytest.mark.parametrize(
-    ("old", "use", "count"),
-    [
-        pytest.param("torch.cuda.amp.autocast", "with cast(): pass", 1, id="called"),
-        pytest.param("torch.cuda.amp.autocast", "cast()\n    cast()", 1, id="called twice"),
-        pytest.param("torch.cuda.amp.autocast", "train(loader, True, cast)", 1, id="handed on"),
-        pytest.param(
-            "functools.partial(torch.cuda.amp.autocast, dtype=x)", "cast()", 1, id="with arguments"
-        ),
-        pytest.param(
-            "torch.cuda.amp.autocast if args.cuda else torch.cpu.amp.autocast",
-            "cast()",
-            2,
-            id="one of two",
-        ),
-        pytest.param("torch.cuda.amp.autocast", "f(cast)", 0, id="handed to who knows whom"),
-        pytest.param("torch.cuda.amp.autocast", "cast = f\n    cast()", 0, id="something else"),
-        pytest.param("functools.partial(torch.autocast, 'cuda')", "cast()", 0, id="the new name"),
-        pytest.param("f(torch.cuda.amp.autocast)", "cast()", 0, id="whatever that makes of it"),
-        pytest.param(
-            "torch.cuda.amp.autocast if torch.__version__ < '2' else torch.amp.autocast",
-            "cast()",
-            0,
-            id="by version",
-        ),
-    ],
-)
-def test_one_of_the_names_that_a_call_may_mean(old, use, count):
-    found = check(CHOICE.format(old=old, use=use), CODE, NEW)
-    assert [(one.location.row, one.fix) for one in found] == [(13, None)] * count
-    assert all("functools.partial" in one.help for one in found)
