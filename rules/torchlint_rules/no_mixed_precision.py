@@ -54,7 +54,7 @@ configuration of DeepSpeed, `to_bf16()` of fastai, `amp_mode="amp"` of Ignite.
 ## Fix safety
 Unsafe, and only for the plainest of steps: one loss of torch that autocast computes in float32, one
 backward pass and one update, all lines of one block, models whose code is seen and has nothing that
-a lower precision breaks, and outputs of which only shapes, places and comparisons are used.
+a lower precision breaks, and outputs that do not become arrays; they have the lower precision.
 `BCELoss` raises under autocast on a GPU, and the threads of `DataParallel` forget the type, so that
 there is no fix beside them.
 

@@ -89,18 +89,9 @@ def test_is_silent_where_torch_has_no_autocast():
         pytest.param(script(FORWARD + "\nq = torch.linalg.svd(y)"), id="linear algebra"),
         pytest.param(script(FORWARD + "\ntorch.autograd.grad(loss, x)"), id="gradients by hand"),
         pytest.param(script(optimizer="torch.optim.LBFGS(model.parameters())"), id="line search"),
-        pytest.param(script(backward=f"{BACKWARD}\nlog(output)"), id="the type is seen"),
+        pytest.param(script(backward=f"{BACKWARD}\nlog(output.cpu().numpy())"), id="an array"),
         pytest.param(
             script(backward=f"{BACKWARD}\nloss = f(y)\nloss.backward()"), id="two backward passes"
-        ),
-        pytest.param(
-            script(
-                head="class Net(nn.Module):\n    def __init__(self):\n"
-                "        self.a, self.b = nn.Linear(8, 8), nn.Linear(8, 8)\n"
-                "    def forward(self, x):\n        return mine.op(self.b(self.a(x)))",
-                model="Net()",
-            ),
-            id="a model that calls what is not seen",
         ),
     ],
 )

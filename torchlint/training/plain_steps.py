@@ -10,17 +10,15 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.semantics.values import Instance, Library, Object, Unknown
-from torchlint.syntax.calls import last_name
-from torchlint.syntax.scopes import Bind
+from torchlint.semantics.values import Instance, Object
+from torchlint.syntax.chains import root_of
 from torchlint.training.steps import Role
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
-    from torchlint.semantics.values import Alternative, Value
+    from torchlint.semantics.values import Alternative
     from torchlint.syntax.module import Module
-    from torchlint.syntax.scopes import Binding
     from torchlint.training.script import Connected
     from torchlint.training.steps import Member, Region
 
@@ -46,20 +44,12 @@ FRAGILE = frozenset(
     load_inline cpp_extension triton jit DataParallel apply autocast half bfloat16
     """.split()
 )
-LIBRARIES = ("torch.", "torchvision.", "timm.", "math.", "builtins.", "functools.", "collections.",
-             "einops.")  # fmt: skip
-LINE_SEARCH = "torch.optim.LBFGS"  # needs exact losses
+LIBRARIES = (
+    *("torch.", "torchvision.", "timm.", "math.", "builtins.", "functools.", "collections."),
+    "einops.",
+)
 MODELS = ("torch.nn.", "torchvision.models.", "timm.")
-SAME_TYPE = frozenset(
-    """to cuda view reshape flatten squeeze unsqueeze permute transpose contiguous long float
-    detach size zero_grad""".split()
-)
-PASSES_ON = frozenset("detach data cpu cuda to squeeze view reshape".split())
-TYPELESS = frozenset(
-    """argmax argmin argsort size shape dim ndim numel eq ne gt ge lt le float item
-    tolist""".split()
-)
-WITH_INDICES = frozenset({"max", "min", "topk", "sort"})
+LINE_SEARCH = "torch.optim.LBFGS"  # needs exact losses
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,24 +123,21 @@ def _is_line(statement: cst.BaseStatement) -> bool:
 
 
 def rounds_only(connected: Connected, region: Region, plain: PlainStep) -> bool:
-    """Whether nothing in a step, nor in the models it runs, can tell a lower precision apart."""
-    runs, steps = region.of(Role.FORWARD), region.of(Role.STEP)
-    module = region.evaluation.module(steps[0].file)
-    if connected.calls("torch.autograd.grad"):
-        return False
-    calls = [one.node for one in runs] + [plain.loss_call]
+    """Whether nothing is seen, in a step and the models it runs, that a lower precision breaks."""
+    steps = region.of(Role.STEP)
     return (
-        _is_loss(connected, plain.loss_call)
+        not connected.calls("torch.autograd.grad")
+        and _is_loss(connected, plain.loss_call)
         and not any(getattr(one, "kind", "") == LINE_SEARCH for one in steps[0].owner)
+        and not _becomes_array(connected.evaluation.module(region.file), plain)
         and not any(_is_fragile(connected, *scope) for scope in region.scopes)
-        and all(_is_sturdy(connected, one) for run in runs for one in run.owner)
-        and all(_is_simple(connected, module, calls, line) for line in plain.forward)
-        and all(_survives(connected, module, plain, one) for one in _outputs(module, plain))
+        and all(_is_sturdy(connected, one) for run in region.of(Role.FORWARD) for one in run.owner)
     )
 
 
 def _is_loss(connected: Connected, call: cst.Call) -> bool:
-    names = [getattr(one, "kind", getattr(one, "name", "")) for one in _value(connected, call.func)]
+    value = connected.evaluation.value(call.func)
+    names = [getattr(one, "kind", getattr(one, "name", "")) for one in value]
     return bool(names) and all(
         name.startswith("torch.nn.") and name.rpartition(".")[2] in LOSSES for name in names
     )
@@ -158,9 +145,23 @@ def _is_loss(connected: Connected, call: cst.Call) -> bool:
 
 def _is_fragile(connected: Connected, file: int, scope: cst.CSTNode) -> bool:
     """Whether code calls a function of torch that a lower precision breaks."""
-    index = connected.files.modules[file].index
-    names = (name for call in index.below(scope, cst.Call) for name in _names(connected, call.func))
+    calls = connected.evaluation.index(file).below(scope, cst.Call)
+    names = [connected.evaluation.library(call.func) for call in calls]
     return any(name.startswith("torch.") and FRAGILE & set(name.split(".")) for name in names)
+
+
+def _becomes_array(module: Module, plain: PlainStep) -> bool:
+    """Whether an output becomes an array: NumPy has no bfloat16."""
+    index = module.index
+    outputs = {
+        name.value
+        for line in plain.forward
+        for name in index.below(line, cst.Name)
+        if index.bound(name) is not None
+    }
+    reads = (index.parent(name) for name in index.named.get("numpy", ()))
+    roots = (root_of(one) for one in reads if isinstance(one, cst.Attribute))
+    return any(isinstance(root, cst.Name) and root.value in outputs for root in roots)
 
 
 def _is_sturdy(connected: Connected, one: Alternative) -> bool:
@@ -173,124 +174,8 @@ def _is_sturdy(connected: Connected, one: Alternative) -> bool:
     if not isinstance(one, Instance):
         return isinstance(one, Object) and one.kind.startswith(MODELS)
     classes = connected.evaluation.classes
-    if classes.is_open(one.cls):
-        return False
-    for home in classes.lineage(one.cls):
-        below = home.module.index.below
-        if any(_is_unseen(connected, home.module, call) for call in below(home.node, cst.Call)):
-            return False
-        if any(attribute.attr.value in FRAGILE for attribute in below(home.node, cst.Attribute)):
-            return False
-        stored = [one.target for one in below(home.node, cst.AssignTarget)]
-        stored += [one.target for one in below(home.node, cst.AugAssign)]
-        if any(isinstance(target, cst.Subscript) for target in stored):
-            return False
-    return True
-
-
-def _is_unseen(connected: Connected, module: Module, call: cst.Call) -> bool:
-    """Whether a call may run code that is not seen; methods of what is passed are of tensors."""
-    value = _value(connected, call.func)
-    if any(isinstance(one, Library) and not one.name.startswith(LIBRARIES) for one in value):
-        return True
-    first: cst.BaseExpression = call.func
-    while isinstance(first, cst.Attribute):
-        first = first.value
-    owner = module.index.scope(first).owner(first.value) if isinstance(first, cst.Name) else None
-    is_local = not isinstance(first, cst.Name) or (
-        owner is not None and owner is not owner.module()
+    return not classes.is_open(one.cls) and not any(
+        node.attr.value in FRAGILE
+        for home in classes.lineage(one.cls)
+        for node in home.module.index.below(home.node, cst.Attribute)
     )
-    return not is_local and (not value or Unknown() in value)
-
-
-def _is_simple(
-    connected: Connected, module: Module, calls: list[cst.Call], line: cst.SimpleStatementLine
-) -> bool:
-    """Whether a line only runs the model and the loss, and looks at tensors in another shape."""
-    match line.body[0]:
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() | cst.Tuple())]):
-            pass
-        case cst.Expr(value=cst.Call(func=cst.Attribute(attr=cst.Name(value="zero_grad")))):
-            return True
-        case _:
-            return False
-    return all(
-        any(call is known for known in calls)
-        or last_name(call.func) in SAME_TYPE
-        or _names(connected, call.func) in (["torch.argmax"], ["torch.max"])
-        for call in module.index.below(line, cst.Call)
-    )
-
-
-def _outputs(module: Module, plain: PlainStep) -> Iterator[Binding]:
-    """Yield what the lines of the forward pass bind, other than the loss."""
-    for line in plain.forward:
-        for name in module.index.below(line, cst.Name):
-            binding = module.index.bound(name)
-            if binding is not None and binding.value is not plain.loss_call:
-                yield binding
-
-
-def _survives(connected: Connected, module: Module, plain: PlainStep, binding: Binding) -> bool:
-    """Whether the type of an output does not matter where it is used after the forward pass."""
-    return binding.kind is Bind.ASSIGN and all(
-        _is_typeless(connected, module, name)
-        for name in connected.uses.reads(binding)
-        if not any(module.index.inside(name, line) for line in plain.forward)
-    )
-
-
-def _is_typeless(connected: Connected, module: Module, use: cst.CSTNode) -> bool:
-    """Whether a use of a tensor asks for its shape, or for places and comparisons of values."""
-    node = use
-    while True:
-        above = module.parent(node)
-        match above:
-            case cst.Attribute(value=value, attr=cst.Name(value=name)) if value is node:
-                if name in TYPELESS:
-                    return True
-                call = module.parent(above)
-                if name in WITH_INDICES and isinstance(call, cst.Call):
-                    return _takes_indices(module, call)
-                if name not in PASSES_ON:
-                    return False
-                node = call if isinstance(call, cst.Call) and call.func is above else above
-            case cst.Subscript(value=value) if value is node:
-                node = above
-            case cst.Arg():
-                call = module.parent(above)
-                names = _names(connected, call.func) if isinstance(call, cst.Call) else []
-                if (
-                    isinstance(call, cst.Call)
-                    and names
-                    and names[0] in {f"torch.{name}" for name in WITH_INDICES}
-                ):
-                    return _takes_indices(module, call)
-                is_plain = names in (["builtins.len"], ["torch.argmax"])
-                return is_plain or (isinstance(call, cst.Call) and _is_loss(connected, call))
-            case cst.Comparison() | cst.ComparisonTarget() | cst.Del():
-                return True
-            case _:
-                return False
-
-
-def _takes_indices(module: Module, call: cst.Call) -> bool:
-    """Whether only the indices of ``max``, ``topk`` and their kin are kept."""
-    match module.parent(call):
-        case cst.Subscript(
-            slice=[cst.SubscriptElement(slice=cst.Index(value=cst.Integer(value="1")))]
-        ):
-            return True
-        case cst.Attribute(attr=cst.Name(value="indices")):
-            return True
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Tuple(elements=[first, _]))]):
-            return isinstance(first.value, cst.Name) and first.value.value == "_"
-    return False
-
-
-def _value(connected: Connected, node: cst.BaseExpression) -> Value:
-    return connected.evaluation.value(node)
-
-
-def _names(connected: Connected, node: cst.BaseExpression) -> list[str]:
-    return [one.name for one in _value(connected, node) if isinstance(one, Library)]
