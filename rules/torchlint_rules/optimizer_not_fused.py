@@ -3,13 +3,12 @@
 ## Why
 By default `AdamW.step()` runs each of its operations over all parameters before the next one starts
 (`foreach`, on a CUDA GPU), or one parameter after the other from Python (on the CPU).  With
-`fused=True` a single kernel does it all.  That saves much for many small parameters and on the CPU,
-little where the backward pass is long.
+`fused=True` a single kernel does it all: much for many small parameters and on the CPU, little
+where the backward pass is long.
 
-The flag is part of the optimizer's state: `load_state_dict` of a checkpoint that was saved without
-it puts `fused=None` back, without a word (TL601b).  Of SGD with momentum, if the first step of all
-is one that a `GradScaler` has to skip, as it often does, the fused kernel leaves the momentum as
-memory that nobody wrote, and the next step applies it (TL601c).
+The flag is part of the optimizer's state: a checkpoint that was saved without it turns it off again
+(TL601b).  Of SGD with momentum, if the first step of all is one that a `GradScaler` skips, the
+fused kernel leaves the momentum as memory that nobody wrote (TL601c).
 
 ## Bad
     import torch
@@ -38,19 +37,15 @@ memory that nobody wrote, and the next step applies it (TL601c).
 - `fused`, `foreach` or `differentiable` given, but for a literal `False`.
 - SGD by name on a GPU, where `foreach` needs three or four kernels for all parameters.
 - SGD with momentum beside a gradient scaler, for the reason above.
-- Scripts for devices of other makers.
-- Versions of torch that are declared and have no such kernel.
+- Devices of other makers, and versions of torch that are declared and have no such kernel.
 - TL601b: connected files that save the optimizer's state themselves, or speak of its `"fused"`.
 
 ## Fix safety
 Unsafe: the results differ by rounding; on torch below 2.4 a fused optimizer raises for parameters
 on the CPU, and below 2.0 (SGD: 2.3) it does not exist.  For a declared torch below 2.4 the model is
-asked where it is (`next(model.parameters()).is_cuda or None`: `False` would turn `foreach` off for
-good).  Where a state is loaded, the flag is written into it before, so that old checkpoints do not
-turn it off.  TL601c takes the flag out.
-
-There is no fix under a training framework, where the class is one of several of which some have no
-such kernel, and for Adagrad where the version is not declared.
+asked where it is.  Where a state is loaded, the flag is written into it before.  TL601c takes the
+flag out.  There is no fix under a training framework, where the class is one of several of which
+some have no such kernel, and for Adagrad where the version is not declared.
 
 ## Evidence
 `torchlint bench TL601` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time
@@ -65,7 +60,6 @@ On a GPU: not measured yet.
 ## References
 - PyTorch documentation, `torch.optim`: "Algorithms", and `torch.optim.AdamW`
 - PyTorch documentation, `torch.optim.Optimizer.load_state_dict`
-- PyTorch Performance Tuning Guide, "Fuse operations"
 """
 
 from __future__ import annotations
@@ -82,7 +76,7 @@ from torchlint.semantics.values import Number
 from torchlint.syntax.calls import keyword_of
 from torchlint.syntax.chains import dotted
 from torchlint.training.scaling import is_off
-from torchlint.training.updates import may_scale, optimizers, speaks_of
+from torchlint.training.updates import ACCELERATORS, may_scale, optimizers, speaks_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -99,14 +93,7 @@ ON_GPU = {
     ADAGRAD: Version("2.13"),
 }
 ON_CPU, ON_MPS = Version("2.4"), Version("2.5")
-# Packages of devices of other makers.
-ACCELERATORS = frozenset(
-    """torch_xla torch_npu torch_directml torch_mlu torch_musa habana_frameworks
-    intel_extension_for_pytorch""".split()
-)
-WRAPPED = (
-    "It can be used with a framework; Lightning refuses it with float16 and clipped gradients."
-)
+WRAPPED = "Frameworks bear it; Lightning refuses it with float16 and clipped gradients."
 KEPT = "the results differ by rounding from those of the kernel that was in use"
 SPOILT = "the momentum starts from the first gradients that are finite"
 
@@ -136,10 +123,8 @@ def could_be_fused(script: Script, one: Optimizer) -> bool:
 
 def exists(script: Script, one: Optimizer, kind: str) -> bool:
     """Whether the version that is declared, if any, has the kernel."""
-    target = script.settings.target
-    if kind not in ON_GPU or target is None:
-        return kind in ON_GPU
-    return target >= (ON_CPU if one.is_on_cpu else ON_GPU[kind])
+    target, since = script.settings.target, ON_GPU.get(kind)
+    return since is not None and (target is None or target >= (ON_CPU if one.is_on_cpu else since))
 
 
 def has_momentum(one: Optimizer) -> bool:
@@ -153,7 +138,7 @@ def finding(script: Script, one: Optimizer) -> Finding:
     brief, target, told = script.module.brief, script.settings.target, told_off(one)
     name = brief(one.node.func)
     how = f"`{name}` updates its parameters in many small kernels"
-    if one.is_on_cpu or told is not None:
+    if one.is_on_cpu or told:
         cause = f"`{name}` updates" if told is None else f"`{brief(told)}` makes `{name}` update"
         how = f"{cause} one parameter after the other" + " on the CPU" * (told is None)
     version = max(ON_CPU if one.is_on_cpu else ON_GPU[kind] for kind in one.kinds if kind in ON_GPU)
@@ -169,8 +154,8 @@ def finding(script: Script, one: Optimizer) -> Finding:
 def told_off(one: Optimizer) -> cst.Arg | None:
     """Return the argument that switches the faster ways off."""
     named = {keyword_of(arg): arg for arg in one.node.args}
-    switches = (word for word in ("fused", "foreach") if one.is_told(word, False))
-    return next((named[word] for word in switches if word in named), None)
+    off = (word for word in ("fused", "foreach") if one.is_told(word, False))
+    return next((named[word] for word in off if word in named), None)
 
 
 def fix(script: Script, one: Optimizer, told: cst.Arg | None) -> Fix | None:
@@ -206,6 +191,7 @@ def written(script: Script, one: Optimizer) -> str:
     params = one.given[0].get("params")
     match params.node if params else None:
         case cst.Call(func=cst.Attribute(value=model, attr=cst.Name("parameters"))) as made:
+            # False would turn `foreach` off for good
             return f"next({script.module.code(made)}).is_cuda or None" if dotted(model) else ""
     return ""
 

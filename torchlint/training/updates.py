@@ -23,6 +23,11 @@ if TYPE_CHECKING:
     from torchlint.training.script import Script
     from torchlint.training.steps import Member
 
+# Packages of devices of other makers.
+ACCELERATORS = frozenset(
+    """torch_xla torch_npu torch_directml torch_mlu torch_musa habana_frameworks
+    intel_extension_for_pytorch""".split()
+)
 # Parameters by place, behind which all are passed by keyword.
 ADAGRAD = "params lr lr_decay weight_decay initial_accumulator_value eps foreach"
 PLACES = {
