@@ -74,8 +74,8 @@ if TYPE_CHECKING:
     from torchlint.training.loaders import Loader
     from torchlint.training.script import Script
 
-BY_HAND = ("torch.cuda.Stream", "torch.cuda.stream", "torch.cuda.ExternalStream",
-           "torch.cuda.current_stream")  # fmt: skip
+_STREAMS = ("Stream", "stream", "ExternalStream", "current_stream")
+BY_HAND = tuple(f"torch.cuda.{name}" for name in _STREAMS)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -124,14 +124,11 @@ def blocking(script: Script) -> Iterator[Blocking]:
 
 def is_pinned(loader: Loader) -> bool | None:
     """Whether a loader pins its memory where there is a GPU: False perhaps, None if not."""
-    argument = loader.arguments.get("pin_memory")
-    if argument is None or loader.is_pinned is False:
+    value = loader.value("pin_memory")
+    if loader.is_pinned is False or all(isinstance(one, Nothing) for one in value):
         return None
-    values = [one for one in argument.value if isinstance(one, Truth)]
-    is_asked = len(values) == len(argument.value) and not any(one.option for one in values)
-    if all(isinstance(one, Nothing) for one in argument.value):
-        return None
-    return is_asked and any(one.value is not False for one in values)
+    told = [one.value for one in value if isinstance(one, Truth) and not one.option]
+    return len(told) == len(value) and any(one is not False for one in told)
 
 
 def finding(script: Script, found: list[Blocking]) -> Finding:
@@ -141,15 +138,16 @@ def finding(script: Script, found: list[Blocking]) -> Finding:
     often = " in every batch" if frequency.rate > Rate.EPOCH and not frequency.guard else ""
     pins = all(one.pins for one in found)
     is_sure = any(one.loaded is Loaded.YES for one in found)
+    is_seen = any(one.copy.is_seen for one in found)
+    is_alone = not script.frameworks - {"ignite"}
     return Finding(
         first if len(found) == 1 else script.module.smallest_statement(first),
         f"the host waits for `{script.module.brief(first)}`{often}, though the DataLoader "
         f"{'pins' if pins else 'may pin'} its memory",
         fix(script, found) if is_sure else None,
-        judging.severity(frequency, pins, is_sure, any(one.copy.is_seen for one in found),
-                         not script.frameworks - {"ignite"}),
+        judging.severity(frequency, pins, is_sure, is_seen, is_alone),
         help="pass non_blocking=True: what is queued later on the GPU sees the whole batch",
-    )  # fmt: skip
+    )
 
 
 def fix(script: Script, found: list[Blocking]) -> Fix | None:
@@ -157,16 +155,20 @@ def fix(script: Script, found: list[Blocking]) -> Fix | None:
     evaluation = script.connected.evaluation
     if script.frameworks - {"ignite"} or any(script.calls_of(*BY_HAND)):
         return None
+    is_cuda = all(one.copy.is_seen and Device.OTHER not in one.copy.targets for one in found)
+    on = (is_handed_on(evaluation, one.copy, one.loader.at) for one in found)
     doubts = (
-        ("the device may be another than CUDA, whose copies are not ordered so",
-         any(Device.OTHER in one.copy.targets or not one.copy.is_seen for one in found)),
-        ("its class has to take non_blocking, if it is no tensor",
-         not all(one.is_plain for one in found)),
-        ("others may call the function, with tensors that they change",
-         any(is_given(script, one.copy) for one in found)),
-        ("what gets the batch on the host must not change it",
-         any(is_handed_on(evaluation, one.copy, one.loader.at) for one in found)),
-    )  # fmt: skip
+        ("the device may be another than CUDA, whose copies are not ordered so", not is_cuda),
+        (
+            "its class has to take non_blocking, if it is no tensor",
+            not all(one.is_plain for one in found),
+        ),
+        (
+            "others may call the function, with tensors that they change",
+            any(is_given(script, one.copy) for one in found),
+        ),
+        ("what gets the batch on the host must not change it", any(on)),
+    )
     changes = "; ".join(text for text, holds in doubts if holds)
     return Fix(
         "Pass non_blocking=True",

@@ -90,8 +90,8 @@ def tensor_copies_numpy(script: Script) -> Iterator[Finding]:
         if not arrays or not all(isinstance(one, (Number, Nothing)) for one in others):
             continue
         converts = may_convert(script, words, arrays)
-        if converts is None or any(script.value(words[w]) != (Truth(False),)
-                                   for w in UNTAKEN if w in words):  # fmt: skip
+        asked = [script.value(words[word]) for word in UNTAKEN if word in words]
+        if converts is None or any(one != (Truth(False),) for one in asked):
             continue
         holder = holder_of(script, data)
         if holder is Holder.NOBODY or (holder is Holder.OTHERS and not is_written(script, call)):

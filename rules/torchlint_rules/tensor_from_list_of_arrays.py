@@ -66,6 +66,7 @@ from torchlint.semantics.sets import parts_of
 from torchlint.semantics.values import Array, Nothing, Place, Sequence, Tensor, Truth
 from torchlint.syntax.calls import argument_of, keywords, positional
 from torchlint.syntax.scopes import Bind
+from torchlint.training.allocations import TYPED
 from torchlint.training.spelling import beside, name_at
 from torchlint_rules.judging import often, safety, severity
 
@@ -78,12 +79,6 @@ if TYPE_CHECKING:
 
     Words: TypeAlias = Mapping[str, cst.BaseExpression]
 
-# Legacy constructors -> the dtype they convert to, and the method that does so.
-LEGACY = {
-    "torch.Tensor": ("float32", "float"), "torch.FloatTensor": ("float32", "float"),
-    "torch.DoubleTensor": ("float64", "double"), "torch.HalfTensor": ("float16", "half"),
-    "torch.LongTensor": ("int64", "long"), "torch.IntTensor": ("int32", "int"),
-}  # fmt: skip
 FLOATS = frozenset({"float16", "float32", "float64"})
 NAMED = {"torch.float": "float32", "torch.half": "float16", "torch.double": "float64"}
 DEFAULTS = ("torch.set_default_tensor_type", "torch.set_default_device", "torch.set_default_dtype")
@@ -96,7 +91,7 @@ CHANGES = (
 
 def tensor_from_list_of_arrays(script: Script) -> Iterator[Finding]:
     """Find tensors made of lists of arrays, and copies made of tensors."""
-    for call, name in script.calls_of("torch.tensor", *LEGACY):
+    for call, name in script.calls_of("torch.tensor", *TYPED):
         words, data = keywords(call), argument_of(call, "data", 0)
         if data is None or any(arg.star for arg in call.args) or len(positional(call)) > 1:
             continue
@@ -126,8 +121,8 @@ def holds_arrays(script: Script, node: cst.BaseExpression) -> bool:
     """Whether an expression is a list or tuple of arrays, and of nothing else."""
     value, elements = script.value(node), script.connected.evaluation.elements
     held = [each for one in value for part in parts_of(one) for each in part]
-    held += [each for one in value if isinstance(one, Sequence) and one.made
-             for each in elements(one.made).value]  # fmt: skip
+    made = [one.made for one in value if isinstance(one, Sequence) and one.made]
+    held += [each for at in made for each in elements(at).value]
     lists = all(isinstance(one, Sequence) and one.kind in ("list", "tuple") for one in value)
     return lists and bool(held) and all(isinstance(one, Array) for one in held)
 
@@ -141,16 +136,17 @@ def stacked(script: Script, call: cst.Call, name: str, data: cst.BaseExpression)
     For `torch.tensor` it goes to `as_tensor`, which follows a default device as well.
     """
     module, words = script.module, keywords(call)
-    function = "from_numpy" if name in LEGACY else "as_tensor"
+    function = "from_numpy" if name in TYPED else "as_tensor"
     numpy = name_at(script, call, "numpy", "array", "np")
     prefix = beside(script, call.func, "torch", function)
-    changes_type = name in LEGACY and script.connected.calls("torch.set_default_dtype")
+    changes_type = name in TYPED and script.connected.calls("torch.set_default_dtype")
     if not numpy or prefix is None or changes_type or words.keys() - {"data", "dtype", "device"}:
         return None
     rewrites: list[Rewrite]
     joined = f"{numpy}({module.code(data)})"
-    if name in LEGACY:
-        rewrites = [Replace(call, f"{prefix}{function}({joined}).{LEGACY[name][1]}()")]
+    if name in TYPED:
+        method = name.removeprefix("torch.").removesuffix("Tensor").lower() or "float"
+        rewrites = [Replace(call, f"{prefix}{function}({joined}).{method}()")]
     else:
         rewrites = [Replace(call.func, f"{prefix}{function}"), Replace(data, joined)]
     rewrites += [] if prefix else [AddImport("torch", function)]
@@ -169,7 +165,7 @@ def is_exact(
         return False
     values = [script.value(element.value) for element in data.elements]
     own = {one.dtype for value in values for one in value if isinstance(one, Array)}
-    wanted = LEGACY.get(name, ("float32",))[0]
+    wanted = TYPED.get(name) or "float32"
     if dtype is not None:
         wanted = NAMED.get(script.name(dtype)) or dtype_named(script.value(dtype))
     return len(own) == 1 and own | {wanted} <= FLOATS
@@ -200,8 +196,8 @@ def cloned(script: Script, call: cst.Call, tensor: cst.BaseExpression, words: Wo
     code = script.module.code
     if words.keys() - {"data", "dtype", "device", "requires_grad", ""} or sets_device(script):
         return None
-    asked = [one for one in ("", "dtype", "device")
-             if one in words and script.value(words[one]) != (Nothing(),)]  # fmt: skip
+    given = [one for one in ("", "dtype", "device") if one in words]
+    asked = [one for one in given if script.value(words[one]) != (Nothing(),)]
     moved = [f"{one}={code(words[one])}" if one else code(words[one]) for one in asked]
     copied = code(tensor)
     if not copied.endswith(".detach()"):

@@ -129,34 +129,30 @@ def takes_apart(loader: Loader) -> bool:
 
 def fix(script: Script, loader: Loader) -> Fix | None:
     """Return the fix: a sampler that draws whole batches, of tensors in their usual layout."""
-    data = loader.arguments["dataset"].node
-    if len(positional(loader.node)) > BY_PLACE or data is None:
+    named = dataset_name(script, loader, loader.arguments["dataset"].node)
+    drawn = sampler_of(script, loader, named[0]) if named else None
+    if named is None or drawn is None or len(positional(loader.node)) > BY_PLACE:
         return None
-    named = dataset_name(script, loader, data)
-    if named is None or (drawn := sampler_of(script, loader, named[0])) is None:
-        return None
-    is_seen = named[2]
+    _, rewrites, is_seen = named
     names = re.findall(r"{(\w+)}", drawn)
     prefix = beside(script, loader.node.func, DATA, *names)
     if prefix is None:
         return None
     imports = () if prefix else tuple(AddImport(DATA, name) for name in names)
     code = re.sub(r"{(\w+)}", rf"{prefix}\1", drawn)
-    doubts = (
-        ("code that is not seen may ask the loader for its batch_size: it is None", loader.is_seen),
-        ("batches of tensors that were permuted keep their layout", is_seen),
-    )
-    changes = "; ".join(text for text, holds in doubts if not holds)
+    changes = "" if is_seen else "batches of tensors that were permuted keep their layout"
+    if not loader.is_seen:
+        changes = "code that is not seen may ask the loader for its batch_size: it is None"
     return Fix(
         "Take a whole batch with one index",
-        judging.safety(loader.is_seen, is_seen),
-        (*named[1], *arguments(loader, code), *imports),
-        changes=changes,
+        judging.safety(not changes),
+        (*rewrites, *arguments(loader, code), *imports),
+        changes,
     )
 
 
 def dataset_name(
-    script: Script, loader: Loader, data: cst.BaseExpression
+    script: Script, loader: Loader, data: cst.BaseExpression | None
 ) -> tuple[str, tuple[Rewrite, ...], bool] | None:
     """Return a name for the dataset, the rewrites that it takes, and whether its tensors are seen.
 

@@ -41,22 +41,21 @@ SAME = frozenset(
     long int bool""".split()
 )
 FILLS = frozenset({"fill_", "zero_", "normal_", "uniform_", "random_"})
-SIZED = frozenset(
-    f"torch.{name}" for name in """zeros ones full empty eye arange linspace rand randn randint
-    randperm normal""".split()
-)  # fmt: skip
-TYPED = {
-    "torch.Tensor": "", "torch.FloatTensor": "float32", "torch.DoubleTensor": "float64",
-    "torch.HalfTensor": "float16", "torch.LongTensor": "int64", "torch.IntTensor": "int32",
-    "torch.ShortTensor": "int16", "torch.ByteTensor": "uint8",
-}  # fmt: skip
+_SIZED = "zeros ones full empty eye arange linspace rand randn randint randperm normal"
+SIZED = frozenset(f"torch.{name}" for name in _SIZED.split())
+# Legacy constructors, and of which type what they make is.
+_KINDS = "Float=float32 Double=float64 Half=float16 Long=int64 Int=int32 Short=int16 Byte=uint8"
+TYPED = {f"torch.{name}Tensor": kind for name, kind in (k.split("=") for k in _KINDS.split())}
+TYPED["torch.Tensor"] = ""
 OF_VALUES = ("torch.tensor", "torch.as_tensor", "torch.from_numpy", *TYPED)
 MAKERS = frozenset(name.rpartition(".")[2] for name in (*SIZED, *OF_VALUES))
 CHOSEN = frozenset({"generator", "out"})  # who asks for these needs the host
 _SHAPES = frozenset("shape device dtype ndim size dim numel requires_grad is_cuda __len__".split())
 _PASSES_ON = (cst.Assign, cst.AssignTarget, cst.AnnAssign, cst.Return, cst.IfExp)
-_FILLED = frozenset("zeros ones full empty eye arange linspace rand randn random normal uniform "
-                   "randint random_sample standard_normal permutation".split())  # fmt: skip
+_FILLED = frozenset(
+    """zeros ones full empty eye arange linspace rand randn random normal uniform randint
+    random_sample standard_normal permutation""".split()
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -224,13 +223,15 @@ def _hands_on(evaluation: Evaluation, file: int, node: cst.CSTNode) -> bool:
 def array_of(evaluation: Evaluation, made: cst.Call, uses: Holders) -> cst.Call | None:
     """Return the call of NumPy that only fills memory for a tensor, and for nothing else."""
     data = made.args[0].value if made.args else None
-    for one in evaluation.value(data):
-        if isinstance(one, Array) and one.made is not None:
-            call = evaluation.node(one.made)
+    for array in evaluation.value(data):
+        if isinstance(array, Array) and array.made is not None:
+            call = evaluation.node(array.made)
             names = evaluation.value(call.func) if isinstance(call, cst.Call) else ()
-            fills = any(isinstance(n, Library) and n.name.startswith("numpy.")
-                        and n.name.rpartition(".")[2] in _FILLED for n in names)  # fmt: skip
-            others = [use for use in uses.get(one.made, []) if use[1] is not data]
+            known = [one.name for one in names if isinstance(one, Library)]
+            fills = any(
+                one.startswith("numpy.") and one.rpartition(".")[2] in _FILLED for one in known
+            )
+            others = [use for use in uses.get(array.made, []) if use[1] is not data]
             if fills and isinstance(call, cst.Call) and _is_only_moved(evaluation, others):
                 return call
     return None

@@ -30,8 +30,8 @@ UNEVEN = frozenset(
 MOVES = frozenset("to cuda cpu detach clone contiguous view reshape unsqueeze squeeze".split())
 OPERATIONS = (cst.BinaryOperation, cst.UnaryOperation, cst.Comparison)
 LAYERS = frozenset({"module", "criterion"})
-UNFIT = (cst.IfExp, cst.Lambda, cst.BaseComp, cst.BooleanOperation, cst.Await, cst.Yield,
-         cst.NamedExpr, cst.FormattedString)  # fmt: skip
+_CHOICES = (cst.IfExp, cst.BooleanOperation, cst.NamedExpr, cst.Lambda, cst.BaseComp)
+UNFIT = (*_CHOICES, cst.Await, cst.Yield, cst.FormattedString)
 
 
 class _Step(NamedTuple):

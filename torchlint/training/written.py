@@ -28,10 +28,9 @@ _CHANGES = frozenset(
     clear reverse""".split()
 )
 _CHANGE_FIRST = frozenset("copyto put place putmask fill_diagonal shuffle Parameter".split())
-_READERS = ("torch.", "numpy.", "math.", "builtins.len", "builtins.print", "builtins.isinstance",
-            "builtins.float", "builtins.int")  # fmt: skip
-_READS = (cst.BinaryOperation, cst.UnaryOperation, cst.Comparison, cst.ComparisonTarget, cst.Index,
-          cst.FormattedStringExpression, cst.Expr, cst.AssignTarget)  # fmt: skip
+_READERS = ("torch.", "numpy.", "math.", "builtins.len", "builtins.print", "builtins.isinstance")
+_OPERATIONS = (cst.BinaryOperation, cst.UnaryOperation, cst.Comparison, cst.ComparisonTarget)
+_READS = (*_OPERATIONS, cst.Index, cst.FormattedStringExpression, cst.Expr, cst.AssignTarget)
 _LOOPS = (cst.For, cst.While, cst.BaseComp)
 
 
