@@ -16,7 +16,7 @@ from torchlint.training.conventions import suggested
         ("loss_fn criterion", "criterion"),
         ("generator generator_a", "model"),
         ("data_generator get_model build_optimizer num_loader models use_scaler x data", ""),
-        ("evaluate_model compile_net", ""),
+        ("evaluate_model compile_net unwrap_model Generator", ""),
     ],
 )
 def test_what_names_suggest(names: str, what: str) -> None:

@@ -1,7 +1,7 @@
 """Which names of parameters and attributes suggest which type, where nothing better is known.
 
 The one place where a name counts.  Names of things are read, not names of actions: `get_model`,
-`build_optimizer` and `num_loaders` suggest nothing.
+`build_optimizer` and `num_loaders` suggest nothing, nor do those of classes: `Generator`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _WORDS = {
 _ALONE = frozenset({"generator"})  # that suggest nothing with another word before them
 _ACTIONS = frozenset("""get build make create load save init setup set num use is has n evaluate
     validate run fit prepare define construct wrap freeze export convert restore update compile
-    print predict plot profile benchmark""".split())  # fmt: skip
+    print predict plot profile benchmark unwrap optimize quantize""".split())  # fmt: skip
 
 
 @lru_cache(4096)
@@ -32,6 +32,8 @@ def suggested(name: str) -> str:
     ('loader', 'model', '')
     """
     plain = name.strip("_").lower()
+    if name.istitle():
+        return ""
     if plain in _WORDS:
         return _WORDS[plain]
     parts = plain.split("_")
