@@ -73,7 +73,7 @@ from torchlint.edits.rewrites import DeleteStatement, InsertAfter, InsertBefore,
 from torchlint.rule import Finding, Severity
 from torchlint.syntax.chains import dotted
 from torchlint.training.accumulation import Share, accumulations, share
-from torchlint.training.optimizers import clears, clips
+from torchlint.training.optimizers import clears, is_only
 from torchlint.training.steps import Role
 
 if TYPE_CHECKING:
@@ -96,15 +96,17 @@ def accumulation_misplaced(script: Script) -> Iterator[Finding]:
         dropped = [
             one for one in each if one.role is Role.ZERO_GRAD and clears(region, one, found.step)
         ]
-        for one in dropped:
+        clipped = [
+            one
+            for one in each[each.index(found.backward) :]
+            if one.role is Role.CLIP and is_only(region, found.step)
+        ]
+        for one in (*dropped, *clipped):
             if one.file == script.file:
-                yield wasted(script, found, one, is_only=len(dropped) == 1)
+                may_move = dropped == [one] and not script.frameworks
+                yield misplaced(script, found, one, fix(script, found, one) if may_move else None)
         if not dropped and found.backward.file == script.file:
             yield from whole(script, found)
-        for one in each[each.index(found.backward) :]:
-            is_clip = one.role is Role.CLIP and clips(region, one, found.step)
-            if is_clip and one.file == script.file:
-                yield clipped(script, found, one)
 
 
 def severity(script: Script, found: Accumulation, member: Member) -> Severity | None:
@@ -113,18 +115,27 @@ def severity(script: Script, found: Accumulation, member: Member) -> Severity | 
     return None if is_certain else Severity.INFO
 
 
-def wasted(script: Script, found: Accumulation, one: Member, *, is_only: bool) -> Finding:
-    """The gradients are dropped in each turn."""
+def misplaced(script: Script, found: Accumulation, one: Member, off: Fix | None) -> Finding:
+    """The gradients are dropped, or clipped (TL607c), in each turn."""
+    level = severity(script, found, one)
+    if one.role is Role.CLIP:
+        return Finding(
+            one.node,
+            f"`{dotted(one.node.func)}` clips what has been added up so far in every turn, and "
+            f"`{found.step_code}` waits for more",
+            severity=level or Severity.WARNING,
+            case="c",
+            help="Clip once, right before the step.",
+        )
     until = f"until `{found.code(found.test.test)}`" if found.test else "until its loop has ended"
+    place = "after the step, under its condition" if found.test else "once, before the loop"
     return Finding(
         one.node,
         f"`{script.module.brief(one.node)}` in every turn drops what `{found.step_code}` waits for "
         f"{until}: only the last of those batches counts",
-        fix(script, found, one) if is_only and not script.frameworks else None,
-        severity(script, found, one),
-        help="Drop the gradients after the step, under its condition."
-        if found.test
-        else "Drop the gradients once, before the loop.",
+        off,
+        level,
+        help=f"Drop the gradients {place}.",
     )
 
 
@@ -132,10 +143,8 @@ def fix(script: Script, found: Accumulation, one: Member) -> Fix | None:
     """Return the move of ``zero_grad()`` to where the window ends, or begins."""
     module, region = script.module, found.region
     drop, code = module.parent(one.node), module.code(one.node)
-    members = (one, found.step, found.backward)
-    if not isinstance(drop, cst.Expr) or any(len(each.path) > 1 for each in members):
-        return None
-    if share(found) is not Share.DIVIDED:
+    is_here = all(len(each.path) == 1 for each in (one, found.step, found.backward))
+    if not isinstance(drop, cst.Expr) or not is_here or share(found) is not Share.DIVIDED:
         return None
     rewrites: list[Rewrite] = [DeleteStatement(drop)]
     loop = region.evaluation.node(found.loop) if found.loop else region.node
@@ -147,7 +156,9 @@ def fix(script: Script, found: Accumulation, one: Member) -> Fix | None:
         others = [each for each in region.of(Role.ZERO_GRAD) if each is not one]
         if not any(clears(region, each, found.step) for each in others):
             rewrites.append(InsertAfter(last, code))
-    if not comes_before(script, loop, code):
+    block = list(getattr(module.parent(loop), "body", (loop,)))
+    before = block[: block.index(loop)]
+    if not before or module.code(before[-1]).strip() != code:
         rewrites.append(InsertBefore(loop, code))
     return Fix("Drop them once for all of the batches", Safety.UNSAFE, tuple(rewrites), CHANGES)
 
@@ -165,13 +176,6 @@ def end_of_step(
     return lines[-1] if lines else None
 
 
-def comes_before(script: Script, loop: cst.CSTNode, code: str) -> bool:
-    """Whether the statement before a loop is this code already."""
-    block = list(getattr(script.module.parent(loop), "body", (loop,)))
-    before = block[: block.index(loop)]
-    return bool(before) and script.module.code(before[-1]).strip() == code
-
-
 def whole(script: Script, found: Accumulation) -> Iterator[Finding]:
     """TL607b: each batch gives its whole loss."""
     how = share(found)
@@ -185,15 +189,3 @@ def whole(script: Script, found: Accumulation) -> Iterator[Finding]:
             case="b",
             help=f"Divide the loss by `{every}` before the backward pass, if it is a mean.",
         )
-
-
-def clipped(script: Script, found: Accumulation, one: Member) -> Finding:
-    """TL607c: what has been added up so far is clipped in each turn."""
-    return Finding(
-        one.node,
-        f"`{dotted(one.node.func)}` clips what has been added up so far in every turn, and "
-        f"`{found.step_code}` waits for more",
-        severity=severity(script, found, one) or Severity.WARNING,
-        case="c",
-        help="Clip once, right before the step.",
-    )

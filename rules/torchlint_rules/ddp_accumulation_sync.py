@@ -78,7 +78,7 @@ from torchlint.rule import Finding, Severity
 from torchlint.semantics.values import Nothing, Object, Truth
 from torchlint.syntax.chains import dotted
 from torchlint.training.accumulation import accumulations
-from torchlint.training.between import enclosing
+from torchlint.training.between import climb
 from torchlint.training.effects import unit_around
 from torchlint.training.optimizers import clears, made
 from torchlint.training.steps import Role
@@ -86,6 +86,7 @@ from torchlint.training.steps import Role
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from torchlint.semantics.values import Value
     from torchlint.training.accumulation import Accumulation
     from torchlint.training.script import Script
     from torchlint.training.steps import Member, Region
@@ -103,8 +104,8 @@ def ddp_accumulation_sync(script: Script) -> Iterator[Finding]:
             continue
         region = found.region
         runs = region.of(Role.FORWARD)
-        forward = next((one for one in runs if found.in_each_turn(one)
-                        and any(averages(region, each) for each in one.owner)), None)  # fmt: skip
+        each = [one for one in runs if found.in_each_turn(one)]
+        forward = next((one for one in each if averages(script, one.owner)), None)
         is_engine = any(arg.keyword is None for arg in found.backward.node.args)
         if forward is None or is_engine:  # an engine's own backward averages by its own rules
             continue
@@ -125,29 +126,33 @@ def uses_each(found: Accumulation) -> bool:
     )
 
 
-def averages(region: Region, one: object) -> bool:
-    """Whether it is a replicated model that `no_sync()` is for."""
-    if not isinstance(one, Object):
-        return False
-    if one.kind != REPLICATED:
-        held = region.evaluation.inside(one)
-        return held != (one,) and any(averages(region, each) for each in held)
-    given = made(region.evaluation, one).get("static_graph")
-    return given is None or all(each in (Truth(False), Nothing()) for each in given.value)
+def averages(script: Script, value: Value) -> bool:
+    """Whether something is a replicated model that `no_sync()` is for."""
+    for one in value:
+        if isinstance(one, Object) and one.kind == REPLICATED:
+            given = made(script.connected.evaluation, one).get("static_graph")
+            if given is None or all(each in (Truth(False), Nothing()) for each in given.value):
+                return True
+    return False
 
 
 def is_under_no_sync(region: Region, member: Member) -> bool:
     """Whether a member runs under ``with model.no_sync():``, as its function shows."""
     evaluation, file = region.evaluation, member.file
     unit = unit_around(evaluation, member.node, file)
-    for block in enclosing(evaluation, member.node, unit.node, file):
-        for item in block.items:
-            bound = [one.value for one in evaluation.bindings(item.item)]
-            nodes = [item.item, *(one for one in bound if one is not None)]
-            names = (name for one in nodes for name in evaluation.index(file).below(one, cst.Name))
-            if any(name.value == "no_sync" for name in names):
-                return True
-    return False
+    items = [
+        item.item
+        for block, _ in climb(evaluation, member.node, unit.node, file)
+        if isinstance(block, cst.With)
+        for item in block.items
+    ]
+    bound = [one.value for item in items for one in evaluation.bindings(item)]
+    return any(
+        name.value == "no_sync"
+        for node in (*items, *bound)
+        if node is not None
+        for name in evaluation.index(file).below(node, cst.Name)
+    )
 
 
 def finding(script: Script, found: Accumulation, forward: Member, *, outside: bool) -> Finding:
@@ -155,13 +160,12 @@ def finding(script: Script, found: Accumulation, forward: Member, *, outside: bo
     is_open = found.passes is None
     every = "several turns" if found.every is None else f"`{found.code(found.every)}` turns"
     model = dotted(forward.node.func)
-    backward = script.module.brief(found.backward.node)
     because = f", as `{script.module.brief(forward.node)}` is not under `no_sync()`"
     is_here = outside and forward.file == script.file
     return Finding(
         found.backward.node,
-        f"`{backward}` averages the gradients over all processes in each "
-        f"turn{because if is_here else ''}; {'when accumulating, ' if is_open else ''}"
+        f"`{script.module.brief(found.backward.node)}` averages the gradients over all processes "
+        f"in each turn{because if is_here else ''}; {'when accumulating, ' if is_open else ''}"
         f"`{found.step_code}` uses only the last average of {every}",
         severity=Severity.INFO if is_open or not found.known else None,
         help="Run the forward and backward passes of all but the last under "

@@ -70,6 +70,7 @@ from typing import TYPE_CHECKING
 
 from torchlint.rule import Finding, Severity
 from torchlint.semantics.arguments import given_to
+from torchlint.semantics.tables.torch_classes import PROFILERS
 from torchlint.semantics.values import Nothing, Text, Truth
 from torchlint.training.frequency import Rate
 from torchlint.training.profiled import trains_after, trains_while_on
@@ -83,12 +84,6 @@ if TYPE_CHECKING:
     from torchlint.semantics.values import Alternative
     from torchlint.training.script import Script
 
-PROFILERS = (
-    "torch.profiler.profile",
-    "torch.autograd.profiler.profile",
-    "torch.autograd.profiler.emit_nvtx",
-    "torch.autograd.profiler.emit_itt",
-)
 HISTORY = "torch.cuda.memory._record_memory_history"
 CHECKS = ("torch.autograd.gradcheck", "torch.autograd.gradgradcheck")
 FEW = (

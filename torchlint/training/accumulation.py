@@ -63,9 +63,8 @@ class Accumulation:
 
     def in_each_turn(self, member: Member) -> bool:
         """Whether a member runs once for each backward pass, as far as conditions tell."""
-        if self.loop is not None:
-            return self.loop in member.loops
-        return _is_in_each_turn(self.region.evaluation, member)
+        is_plain = not member.loops and not _counted(self.region.evaluation, member)
+        return self.loop in member.loops if self.loop is not None else is_plain
 
     @property
     def passes(self) -> int | None:
@@ -96,19 +95,14 @@ def _under_a_condition(region: Region, steps: tuple[Member, ...]) -> Accumulatio
         return None
     condition, every = counted[0][0]
     passes = [one for one in region.of(Role.BACKWARD) if trains(region, one, steps[0])]
+    free = [one for one in passes if not one.loops and not _counted(evaluation, one)]
     known = _counts_turns(region, condition, every)
-    free = next((one for one in passes if _is_in_each_turn(evaluation, one)), None)
     is_taken = any(one.test is condition.test for each in passes for one in each.conditions)
     in_most = guard_of(evaluation, condition.test, truth=not condition.truth) is Guard.PERIODIC
-    if free is None or is_taken or in_most or known is False:
+    if not free or is_taken or in_most or known is False:
         return None
-    found = Accumulation(region, steps, free, condition, None, every.right, known=known is True)
-    is_option = any(getattr(one, "option", None) for one in evaluation.value(every.right))
-    return None if found.passes == 1 and not is_option else found
-
-
-def _is_in_each_turn(evaluation: Evaluation, member: Member) -> bool:
-    return not member.loops and not _counted(evaluation, member)
+    found = Accumulation(region, steps, free[0], condition, None, every.right, known=known is True)
+    return None if found.passes == 1 else found
 
 
 def _behind_a_loop(region: Region, steps: tuple[Member, ...]) -> Accumulation | None:

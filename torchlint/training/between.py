@@ -93,14 +93,3 @@ def loops(
     around = climb(evaluation, node, outer, file)
     found = [loop_of(above, child) for above, child in around if above is not outer]
     return [loop for loop in reversed(found) if loop is not None and loop is not outer]
-
-
-def enclosing(
-    evaluation: Evaluation, node: cst.CSTNode, outer: cst.CSTNode, file: int
-) -> list[cst.With]:
-    """Return the ``with`` blocks between a node and something around it, from the inside out."""
-    return [
-        above
-        for above, child in climb(evaluation, node, outer, file)
-        if isinstance(above, cst.With) and child is above.body
-    ]

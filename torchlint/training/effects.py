@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.semantics.sets import is_known
 from torchlint.semantics.tables.torch_classes import kind_of
 from torchlint.semantics.values import (
     Guess,
@@ -21,8 +22,8 @@ from torchlint.semantics.values import (
     Method,
     Object,
     Tensor,
-    Unknown,
 )
+from torchlint.syntax.calls import last_name
 from torchlint.training.between import loops
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     from torchlint.semantics.cells import Unit
     from torchlint.semantics.evaluation import Evaluation
-    from torchlint.semantics.values import Alternative, At, Value
+    from torchlint.semantics.values import Alternative, At
 
 _SCOPES = (cst.FunctionDef, cst.Lambda, cst.Module)
 # Frameworks' own ways to go backwards: the loss is an argument.
@@ -84,11 +85,11 @@ class Effects:
         self._spread()
 
     def _site(self, call: cst.Call, unit: Unit, targets: tuple[At, ...]) -> CallSite:
-        value, file = self.evaluation.value(call.func), unit.at.file
+        value = self.evaluation.value(call.func)
         found = {effect for one in value for effect in self._of(one)}
-        if isinstance(call.func, cst.Attribute) and not found:
-            found |= set(self._by_use(file, call, call.func, value))
-        around = loops(self.evaluation, call, unit.node, file)[::-1]
+        if not found and not is_known(value):
+            found |= set(self._by_name(call))
+        around = loops(self.evaluation, call, unit.node, unit.at.file)[::-1]
         return CallSite(call, tuple(around), frozenset(found), targets)
 
     def _of(self, one: Alternative) -> Iterator[Effect]:
@@ -110,26 +111,16 @@ class Effects:
             case Instance() | Object() | Guess() if self.kind(one) in ("module", "model"):
                 yield Effect.FORWARD
 
-    def _by_use(
-        self, file: int, call: cst.Call, func: cst.Attribute, value: Value
-    ) -> Iterator[Effect]:
-        """Yield what a method does of whose owner nothing is known: by its name and its use."""
-        name, owner = func.attr.value, func.value
-        if value and not any(isinstance(one, Unknown) for one in value):
-            return
+    def _by_name(self, call: cst.Call) -> Iterator[Effect]:
+        """Yield what a method does of whose owner nothing is known."""
+        name = last_name(call.func)
+        given = self.evaluation.value(call.args[0].value) if call.args else ()
         if name in BACKWARDS:
             yield Effect.BACKWARD
         if name == "zero_grad":
             yield Effect.ZERO_GRAD
-        if name == "step" and call.args:
-            given = self.evaluation.value(call.args[0].value)
-            if any(self.kind(one) == "optimizer" for one in given):
-                yield Effect.STEP  # by a scaler
-        elif name == "step" and isinstance(owner, cst.Name):
-            scope = self.evaluation.index(file).scope(owner).owner(owner.value)
-            called = scope and self.evaluation.files.methods_called(file, scope, owner.value)
-            if called and "zero_grad" in called:
-                yield Effect.STEP
+        if name == "step" and any(self.kind(one) == "optimizer" for one in given):
+            yield Effect.STEP  # by a scaler
 
     def kind(self, one: Alternative) -> str:
         """Return what kind of thing something is: an "optimizer", a "module" ..., or ""."""

@@ -19,7 +19,7 @@ from torchlint.semantics.tables.torch_classes import LOADERS
 from torchlint.semantics.values import At, Function, Truth
 from torchlint.training.between import climb, conditions, loop_of
 from torchlint.training.effects import Effect, Effects, unit_around
-from torchlint.training.guards import guard_between, is_open, misses_turns, undecided_between
+from torchlint.training.guards import decision, is_open
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -124,14 +124,13 @@ class Frequencies:
             if rate is not None:
                 outer, ways = above, [Frequency(rate, loop=at)]
                 break
-        here = (self.evaluation, node, outer, file)
-        guard, open_, misses = guard_between(*here), undecided_between(*here), misses_turns(*here)
+        here = decision(self.evaluation, node, outer, file)
         return [
             replace(
                 way,
-                guard=way.guard or guard,
-                decided=way.decided and not open_,
-                misses=way.misses or misses,
+                guard=way.guard or here.guard,
+                decided=way.decided and here.decided,
+                misses=way.misses or here.misses,
             )
             for way in ways or self.of_unit(unit, depth)
         ]

@@ -19,7 +19,7 @@ from torchlint.training.asked import assignments, passed_to
 from torchlint.training.carriers import parts, root
 from torchlint.training.effects import unit_around
 from torchlint.training.frequency import Rate
-from torchlint.training.guards import guard_between, undecided_between
+from torchlint.training.guards import decision
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -150,10 +150,10 @@ class Graphs:
         words = [word for leaf in leaves if (word := self._parameter(leaf, unit))]
         if len(words) < len(leaves) or self._is_local(keeper, file) or depth > _DEEPEST:
             self._keep(node, keeper, leaves, file, decided=decided)
-        elif guard_between(self.evaluation, node, unit.node, file) is None and not any(
+        elif (here := decision(self.evaluation, node, unit.node, file)).guard is None and not any(
             self.carriers.is_emptied(keeper, file, node, rate) for rate in RATES
         ):
-            decided &= not undecided_between(self.evaluation, node, unit.node, file)
+            decided &= here.decided
             for caller, call in unit.callers.values():
                 given = [
                     one

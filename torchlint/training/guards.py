@@ -7,6 +7,7 @@ or in none: it asks for a device, None, a type, a number or the rank of a proces
 from __future__ import annotations
 
 import enum
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -25,6 +26,8 @@ from torchlint.syntax.chains import dotted
 from torchlint.training.between import climb, conditions, last_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from torchlint.semantics.evaluation import Evaluation
     from torchlint.training.between import Condition
 
@@ -54,14 +57,36 @@ class Guard(enum.Enum):
     KEPT = enum.auto()  # an object does not have it yet, and keeps it
 
 
-def guard_between(
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What decides whether a node runs each time what is around it does.
+
+    ``decided`` is False where a condition between is open, ``misses`` True where every so many
+    turns do without the node, and the others run it.
+    """
+
+    guard: Guard | None
+    decided: bool
+    misses: bool
+
+
+def decision(evaluation: Evaluation, node: cst.CSTNode, outer: cst.CSTNode, file: int) -> Decision:
+    """Return what decides between a node and something around it."""
+    found = conditions(evaluation, node, outer, file)
+    guards = [guard_of(evaluation, one.test, truth=one.truth) for one in found]
+    contrary = (guard_of(evaluation, one.test, truth=not one.truth) for one in found)
+    return Decision(
+        next((one for one in reversed(guards) if one is not None), None)
+        or _around(evaluation, node, outer, file),
+        all(one.left or _is_settled(evaluation, one.test) for one in found),
+        any(one is Guard.PERIODIC for one in contrary),
+    )
+
+
+def _around(
     evaluation: Evaluation, node: cst.CSTNode, outer: cst.CSTNode, file: int
 ) -> Guard | None:
-    """Return a guard between a node and something around it, the innermost condition first."""
-    for one in reversed(conditions(evaluation, node, outer, file)):
-        found = guard_of(evaluation, one.test, truth=one.truth)
-        if found is not None:
-            return found
+    """Return the guard that statements around a node are, whatever their conditions ask."""
     for above, child in climb(evaluation, node, outer, file):
         match above:
             case cst.If(test=test, body=body) if child is body:
@@ -76,22 +101,6 @@ def guard_between(
             case cst.ExceptHandler() | cst.ExceptStarHandler():
                 return Guard.EXCEPTION
     return None
-
-
-def misses_turns(evaluation: Evaluation, node: cst.CSTNode, outer: cst.CSTNode, file: int) -> bool:
-    """Whether every so many turns do without a node: the others run it."""
-    return any(
-        guard_of(evaluation, one.test, truth=not one.truth) is Guard.PERIODIC
-        for one in conditions(evaluation, node, outer, file)
-    )
-
-
-def undecided_between(
-    evaluation: Evaluation, node: cst.CSTNode, outer: cst.CSTNode, file: int
-) -> bool:
-    """Whether something unknown decides if a node runs each time what is around it does."""
-    found = conditions(evaluation, node, outer, file)
-    return any(not one.left and not _is_settled(evaluation, one.test) for one in found)
 
 
 def is_open(evaluation: Evaluation, one: Condition) -> bool:
@@ -109,22 +118,21 @@ def _is_kept(
 ) -> bool:
     """``if self.mask is None: self.mask = ...``: the first turn makes it for all."""
     match test:
-        case cst.UnaryOperation(operator=cst.Not(), expression=inner):
-            pass
-        case cst.Comparison(
-            left=inner,
-            comparisons=[cst.ComparisonTarget(operator=cst.Is(), comparator=cst.Name("None"))],
+        case (
+            cst.UnaryOperation(operator=cst.Not(), expression=asks)
+            | cst.Comparison(
+                left=asks,
+                comparisons=[cst.ComparisonTarget(operator=cst.Is(), comparator=cst.Name("None"))],
+            )
         ):
-            pass
+            index = evaluation.index(file)
         case _:
             return False
-    index = evaluation.index(file)
-    asked = {dotted(one) for one in index.below(inner, cst.Attribute)}
-    match inner:
+    asked = {dotted(one) for one in index.below(asks, cst.Attribute)}
+    match asks:
         case cst.Call(func=cst.Name("hasattr"), args=[owner, cst.Arg(cst.SimpleString() as name)]):
             asked.add(f"{dotted(owner.value)}.{name.evaluated_value!s}")
-    targets = index.below(body, cst.AssignTarget)
-    return not asked.isdisjoint(dotted(one.target) for one in targets)
+    return not asked.isdisjoint(dotted(one.target) for one in index.below(body, cst.AssignTarget))
 
 
 def guard_of(
@@ -200,38 +208,48 @@ def _is_clock(evaluation: Evaluation, node: cst.BaseExpression) -> bool:
     return False
 
 
+def _asks(test: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """Yield what a condition asks: the parts of ``not a and b or c``."""
+    match test:
+        case cst.UnaryOperation(expression=inner):
+            yield from _asks(inner)
+        case cst.BooleanOperation(left=left, right=right):
+            yield from _asks(left)
+            yield from _asks(right)
+        case _:
+            yield test
+
+
 def asks_for_device(evaluation: Evaluation, test: cst.BaseExpression) -> bool:
     """Whether a condition only asks which device there is."""
-    match test:
-        case cst.UnaryOperation(operator=cst.Not(), expression=inner):
-            return asks_for_device(evaluation, inner)
-        case cst.BooleanOperation(left=left, right=right):
-            return asks_for_device(evaluation, left) and asks_for_device(evaluation, right)
-        case cst.Comparison(left=left, comparisons=[target]):
-            return is_device(evaluation, left) or is_device(evaluation, target.comparator)
-        case cst.Call(func=func):
-            return evaluation.library(func) in AVAILABLE
-    return False
+    return all(
+        is_device(evaluation, one.left) or is_device(evaluation, one.comparisons[0].comparator)
+        if isinstance(one, cst.Comparison)
+        else isinstance(one, cst.Call) and evaluation.library(one.func) in AVAILABLE
+        for one in _asks(test)
+    )
 
 
 def _is_settled(evaluation: Evaluation, test: cst.BaseExpression) -> bool:
     """Whether a condition is the same in every turn, by what it asks."""
-    match test:
-        case cst.UnaryOperation(expression=inner):
-            return _is_settled(evaluation, inner)
-        case cst.BooleanOperation(left=left, right=right):
-            return _is_settled(evaluation, left) and _is_settled(evaluation, right)
-        case cst.Comparison(left=cst.Name(value="__name__")):
-            return True
-        case cst.Comparison(left=left, comparisons=[target]):
-            sides = (left, target.comparator)
-            return isinstance(target.operator, (cst.Is, cst.IsNot)) or any(
-                is_device(evaluation, side) or _is_rank(evaluation, side) for side in sides
-            )
-        case cst.Call(func=func):
-            return evaluation.library(func) in SETTLED | AVAILABLE
-    value = evaluation.value(test)
-    return bool(value) and all(isinstance(one, (Truth, Number, Nothing)) for one in value)
+    for one in _asks(test):
+        value = evaluation.value(one)
+        match one:
+            case cst.Comparison(left=left, comparisons=[cst.ComparisonTarget(operator, right)]):
+                is_settled = (
+                    isinstance(operator, (cst.Is, cst.IsNot))
+                    or (isinstance(left, cst.Name) and left.value == "__name__")
+                    or any(is_device(evaluation, side) for side in (left, right))
+                    or any(_is_rank(evaluation, side) for side in (left, right))
+                )
+            case cst.Call(func=func):
+                is_settled = evaluation.library(func) in SETTLED | AVAILABLE
+            case _:
+                constants = (Truth, Number, Nothing)
+                is_settled = bool(value) and all(isinstance(each, constants) for each in value)
+        if not is_settled:
+            return False
+    return True
 
 
 def is_device(evaluation: Evaluation, node: cst.BaseExpression) -> bool:

@@ -83,13 +83,6 @@ def clears(region: Region, zero: Member, step: Member) -> bool:
     return is_run and is_only(region, step)
 
 
-def clips(region: Region, clip: Member, step: Member) -> bool:
-    """Whether a clipping is of the gradients that an optimizer steps by, as far as is seen."""
-    models = models_of(region.evaluation, step.owner)
-    held = _parameters(region.evaluation.value(clip.node.args[0].value)) if clip.node.args else None
-    return is_only(region, step) if models is None or held is None else bool(held & models)
-
-
 def is_only(region: Region, step: Member) -> bool:
     """Whether no other optimizer steps in a region at other times."""
     mine = [one.test for one in step.conditions]

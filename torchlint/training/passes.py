@@ -13,7 +13,7 @@ import libcst as cst
 
 from torchlint.training.between import climb, conditions, loop_of
 from torchlint.training.effects import unit_around
-from torchlint.training.guards import Guard, guard_between
+from torchlint.training.guards import Guard, decision
 from torchlint.training.loaders import loaders_in
 from torchlint.training.turns import most_turns
 
@@ -88,14 +88,14 @@ def _around(  # noqa: PLR0917 - a place, and the way that led to it
     for above, child in climb(evaluation, node, unit.node, file):
         loop = loop_of(above, child)
         if loop is not None and not _selects(evaluation, loop, file, loader):
-            between = guard or guard_between(evaluation, inner, above, file)
+            between = guard or decision(evaluation, inner, above, file).guard
             if between is None and _is_one_turn(evaluation, loop, inner, file):
                 between = Guard.EQUAL
             yield Around(loop, file, between)
             guard, inner = between if between in LAST else None, above
     if unit.at in way or len(way) >= DEEPEST:
         return
-    between = guard or guard_between(evaluation, inner, unit.node, file)
+    between = guard or decision(evaluation, inner, unit.node, file).guard
     holding = [cell for cell in unit.parameters.values() if _holds(cell.value, loader)]
     for at, (caller, call) in unit.callers.items():
         if not holding or any(_holds(cell.given.get(at, ()), loader) for cell in holding):

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.semantics.values import At, Method, Object
 from torchlint.training.effects import leading_to, unit_around
 from torchlint.training.frequency import Rate
 from torchlint.training.turns import most_turns
@@ -14,6 +13,7 @@ from torchlint.training.turns import most_turns
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from torchlint.semantics.values import At
     from torchlint.training.script import Connected
 
 STARTS, STOPS = ("start", "__enter__"), ("stop", "__exit__")
@@ -25,15 +25,17 @@ def trains_while_on(connected: Connected, made: At) -> bool:
 
     It is on in a ``with`` block, and between its methods ``start`` and ``stop``.
     """
-    asked, stops = connected.frequencies.on_request, [*_called(connected, made, STOPS)]
+    uses, asked = connected.uses, connected.frequencies.on_request
+    methods = list(uses.methods(made))
+    stops = [(one.node, one.file) for one in methods if one.name in STOPS]
     return any(
-        _trains_inside(connected, block, file)
-        for block, file in _entered(connected, made)
-        if not asked(block, file)
+        _trains_inside(connected, use.parent, use.file)
+        for use in uses.of(made)
+        if isinstance(use.parent, cst.WithItem) and not asked(use.parent, use.file)
     ) or any(
-        trains_after(connected, start, file, stops)
-        for start, file in _called(connected, made, STARTS)
-        if not asked(start, file)
+        trains_after(connected, one.node, one.file, stops)
+        for one in methods
+        if one.name in STARTS and not asked(one.node, one.file)
     )
 
 
@@ -52,26 +54,20 @@ def trains_after(
             continue
         for unit, here in leading_to(evaluation, loop, home):
             order = unit.module.index.order
-            for other, begin in starts:
-                if (
-                    unit is other
-                    and order(begin) < order(here)
-                    and not any(
-                        order(begin) < order(end) < order(here)
-                        for where, end in ends
-                        if where is unit
-                    )
-                ):
-                    return True
+            last = max((order(end) for where, end in ends if where is unit
+                        and order(end) < order(here)), default=-1)  # fmt: skip
+            if any(last < order(one) < order(here) for where, one in starts if where is unit):
+                return True
     return False
 
 
-def _trains_inside(connected: Connected, block: cst.With, file: int) -> bool:
-    frequency = connected.frequencies.of(block, file)
+def _trains_inside(connected: Connected, item: cst.WithItem, file: int) -> bool:
+    frequency, index = connected.frequencies.of(item, file), connected.evaluation.index(file)
     if frequency.in_every_step:
         return frequency.loop is None or not _is_short(connected, frequency.loop)
+    block = getattr(index.parent(item), "body", item)
     return any(
-        unit.at.file == file and unit.module.index.inside(node, block.body)
+        unit.at.file == file and index.inside(node, block)
         for loop in _loops(connected)
         for unit, node in leading_to(connected.evaluation, *loop)
     )
@@ -89,26 +85,3 @@ def _loops(connected: Connected) -> Iterator[tuple[cst.CSTNode, int]]:
     for loop in frequencies.loops:
         if frequencies.rate_of(loop) is Rate.STEP and not _is_short(connected, loop):
             yield connected.evaluation.node(loop), loop.file
-
-
-def _entered(connected: Connected, made: At) -> Iterator[tuple[cst.With, int]]:
-    """Yield the ``with`` statements that an object is given."""
-    for file, module in enumerate(connected.files.modules):
-        for statement in module.index.of(cst.With):
-            value = [
-                one for item in statement.items for one in connected.evaluation.value(item.item)
-            ]
-            if any(isinstance(one, Object) and one.call == made for one in value):
-                yield statement, file
-
-
-def _called(
-    connected: Connected, made: At, names: Sequence[str]
-) -> Iterator[tuple[cst.CSTNode, int]]:
-    """Yield the calls of methods of an object."""
-    for file, module in enumerate(connected.files.modules):
-        for name in (each for word in names for each in module.index.named.get(word, ())):
-            for one in connected.evaluation.value(module.parent(name)):
-                owner = one.owner if isinstance(one, Method) else None
-                if isinstance(owner, Object) and owner.call == made:
-                    yield name, file

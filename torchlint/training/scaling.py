@@ -95,23 +95,20 @@ def is_off(evaluation: Evaluation, scaler: Value) -> bool | None:
     """Whether a scaler is made with ``enabled=False``, None where an option says so by default."""
     told = [made(evaluation, one).get("enabled") if isinstance(one, Object) else None
             for one in scaler]  # fmt: skip
-    values = [each for one in told if one for each in one.value]
-    if (
-        None in told
-        or not values
-        or any(getattr(one, "value", True) is not False for one in values)
-    ):
+    values = [each for one in told for each in (one.value if one else (Truth(True),))]
+    if not values or any(getattr(one, "value", True) is not False for one in values):
         return False
     return None if any(isinstance(one, Truth) and one.option for one in values) else True
 
 
 def _is_off(region: Region, scaler: Value, clip: Member) -> bool:
     """Whether a scaler does nothing where something is clipped: it is off, or off just then."""
-    evaluation, needs = region.evaluation, region.needs(clip)
-    for one in scaler:
-        given = made(evaluation, one).get("enabled") if isinstance(one, Object) else None
-        if isinstance(one, Object) and one.call and given and given.node:
-            code = evaluation.module(one.call.file).code(given.node)
-            if any(need == code and not truth for _, need, truth in needs):
-                return True
-    return bool(is_off(evaluation, scaler))
+    evaluation = region.evaluation
+    asked = {
+        evaluation.module(one.call.file).code(given.node)
+        for one in scaler
+        if isinstance(one, Object) and one.call
+        if (given := made(evaluation, one).get("enabled")) and given.node
+    }
+    is_else = any(code in asked and not truth for _, code, truth in region.needs(clip))
+    return is_else or bool(is_off(evaluation, scaler))

@@ -13,7 +13,7 @@ import libcst as cst
 
 from torchlint.semantics.values import Number, Tensor, Truth
 from torchlint.syntax.scopes import Bind
-from torchlint.training.guards import guard_between
+from torchlint.training.guards import decision
 from torchlint.training.read_uses import Use, grown, places
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Total:
         script = self.script
         return any(
             self.is_in_turn(read)
-            and guard_between(script.connected.evaluation, read, self.loop, script.file) is None
+            and decision(script.connected.evaluation, read, self.loop, script.file).guard is None
             for read in self.reads
         )
 
@@ -105,7 +105,7 @@ class Total:
             match next((one for one in self.loop.body.body if index.inside(read, one)), None):
                 case cst.If(body=cst.IndentedBlock(body=[head, *_]) as block) as above if (
                     index.inside(read, block)
-                    and guard_between(script.connected.evaluation, head, above, script.file)
+                    and decision(script.connected.evaluation, head, above, script.file).guard
                 ):
                     found += [] if head in found else [head]
                 case _:

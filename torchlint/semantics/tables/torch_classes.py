@@ -77,6 +77,12 @@ _SCHEDULES = """scheduler constant_schedule constant_schedule_with_warmup
 SCHEDULES = names(_SCHEDULES, "transformers.get_") | names(
     _SCHEDULES, "transformers.optimization.get_"
 )
+PROFILERS = (
+    "torch.profiler.profile",
+    "torch.autograd.profiler.profile",
+    "torch.autograd.profiler.emit_nvtx",
+    "torch.autograd.profiler.emit_itt",
+)
 
 KINDS: dict[str, str] = {
     **dict.fromkeys(LAYERS | CONTAINERS | MODULES, "module"),
@@ -87,6 +93,7 @@ KINDS: dict[str, str] = {
     **dict.fromkeys(LOADERS, "loader"),
     **dict.fromkeys(DATASETS, "dataset"),
     **dict.fromkeys(WRAPPERS, "module"),
+    **dict.fromkeys(PROFILERS, "profiler"),
 }
 
 
