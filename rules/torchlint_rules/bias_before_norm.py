@@ -1,11 +1,9 @@
 """A layer learns a bias that the normalisation after it subtracts again.
 
 ## Why
-`BatchNorm` and `InstanceNorm` subtract each channel's mean, so a constant that
-was added to the channel just before has no effect.  The bias costs a number a
-channel, with its gradient and its state in the optimizer, and one small kernel
-in every backward pass, and learns nothing.  Steps do not become measurably faster, so this is
-information.
+`BatchNorm` and `InstanceNorm` subtract each channel's mean, so a constant that was added to the
+channel just before has no effect.  The bias costs a number a channel and one small kernel in every
+backward pass, and learns nothing.  Steps do not become measurably faster, so this is information.
 
 ## Bad
     from torch import nn
@@ -190,7 +188,7 @@ def message(
     target = attribute(script, layer)
     what = f"`{target}`" if target else f"this `{script.module.code(layer.func)}`"
     where = f"where {choice}, " if choice else ""
-    kind = next(one.name for one in script.value(norm.func) if hasattr(one, "name"))
+    kind = script.name(norm.func)
     shape = ", if its input has the shape (N, C)" if name in LINEAR else ""
     return (
         f"{where}the bias of {what} is subtracted again by the `{kind.replace('torch.nn', 'nn')}` "

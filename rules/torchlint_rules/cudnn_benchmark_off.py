@@ -17,10 +17,9 @@ the shapes stay the same, as in a training on images of one size.
     loader = torch.utils.data.DataLoader(data, 64, num_workers=4, drop_last=True)
 
     for x, y in loader:
-        loss = nn.functional.cross_entropy(model(x.cuda()), y.cuda())
-        optimizer.zero_grad()
-        loss.backward()
+        nn.functional.cross_entropy(model(x.cuda()), y.cuda()).backward()
         optimizer.step()
+        optimizer.zero_grad()
 
 ## Good
     import torch
@@ -35,10 +34,9 @@ the shapes stay the same, as in a training on images of one size.
     loader = torch.utils.data.DataLoader(data, 64, num_workers=4, drop_last=True)
 
     for x, y in loader:
-        loss = nn.functional.cross_entropy(model(x.cuda()), y.cuda())
-        optimizer.zero_grad()
-        loss.backward()
+        nn.functional.cross_entropy(model(x.cuda()), y.cuda()).backward()
         optimizer.step()
+        optimizer.zero_grad()
 
 ## Leaves alone
 - Trainings for which cuDNN is told to try, or by an option, here or in a connected file, and those
@@ -46,9 +44,9 @@ the shapes stay the same, as in a training on images of one size.
 - Models in which no convolution is seen, and those that run on the host.
 - Training loops that no optimizer's step or backward pass shows.
 
-Where a loader of torch stacks the samples, those of a batch have one size; that all batches have it
-is seen of a dataset in memory and of what a loop leaves as it is.  There is no fix where neither is
-seen, nor with frameworks, which have their own switch (`Trainer(benchmark=True)` of Lightning).
+Where a loader of torch stacks the samples, those of a batch have one size.  There is no fix where
+that is not seen, where `benchmark = False` is written, nor with frameworks, which have their own
+switch (`Trainer(benchmark=True)` of Lightning).
 
 ## Fix safety
 Unsafe: which algorithm is the fastest can differ from run to run, and the results with it, by
@@ -73,22 +71,17 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.edits.fix import Fix, Safety
-from torchlint.edits.rewrites import Replace
 from torchlint.rule import Finding
 from torchlint.semantics.arguments import given_to
-from torchlint.semantics.values import Nothing, Number
-from torchlint.training.hoisting import is_unchanged
-from torchlint.training.samplers import SEEDS
-from torchlint.training.step_models import firsts, loader_of
+from torchlint.semantics.values import Number
+from torchlint.training.step_models import firsts
 from torchlint_rules.top_line import at_the_top
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchlint.edits.rewrites import Rewrite
     from torchlint.training.script import Script
-    from torchlint.training.settings import Setting
-from torchlint.training.step_models import StepModel
+    from torchlint.training.step_models import StepModel
 
 SWITCH = "torch.backends.cudnn.benchmark"
 REPEATABLE = ("torch.backends.cudnn.deterministic", "torch.use_deterministic_algorithms")
@@ -97,9 +90,6 @@ FAMILIES = (
     "resnet", "resnext", "wide_resnet", "efficientnet", "mobilenet", "densenet", "vgg", "convnext",
     "regnet", "inception", "googlenet", "alexnet", "squeezenet", "shufflenet", "mnasnet",
 )  # fmt: skip
-ALL = ", though their inputs have one size"
-EACH = ", though the samples of each batch have one size"
-TRAINER = ("lightning.Trainer", "pytorch_lightning.Trainer")
 CHANGES = (
     "which algorithm is the fastest can differ from run to run, and the rounding with it; the "
     "first step with each shape takes longer, as does a smaller last batch; it may need more memory"
@@ -108,21 +98,25 @@ CHANGES = (
 
 def cudnn_benchmark_off(script: Script) -> Iterator[Finding]:
     """Find trainings of convolutions for which cuDNN may not look for the fastest algorithm."""
-    models = script.connected.step_models
-    models = tuple(one for one in models if is_convolutional(script, one))
-    if not models:
+    connected = script.connected
+    models = [one for one in connected.step_models if is_convolutional(script, one)]
+    told = connected.set_switches if models else ()
+    is_on = any(one.name in (SWITCH, *REPEATABLE) and not one.is_off for one in told)
+    if is_on or connected.calls("lightning.Trainer"):
         return
-    told = [one for one in script.connected.set_switches if one.written is not None]
-    if any(one.name in REPEATABLE and not one.is_off for one in told):
-        return
-    switches = [one for one in told if one.name == SWITCH]
-    if any(not one.is_off for one in switches) or any(map(script.connected.calls, TRAINER)):
-        return
-    switches = [one for one in switches if is_run(script, one)]
-    if switches:
-        yield from (told_off(script, one, models) for one in switches if one.file == script.file)
-        return
-    yield from (left_off(script, model) for model in firsts(models, script.file))
+    is_open = not script.frameworks and not any(one.name == SWITCH for one in told)
+    for model in firsts(models, script.file):
+        is_stacked = stacks_samples(script, model)
+        line = at_the_top(script, LINE) if is_stacked and is_open else None
+        size = ", though the samples of each batch have one size" if is_stacked else ""
+        yield Finding(
+            model.node,
+            f"the convolutions of `{script.module.brief(model.node)}` use the algorithms that "
+            f"cuDNN guesses{size}",
+            Fix(f"Set `{LINE}`", Safety.UNSAFE, (line,), CHANGES) if line else None,
+            help=f"{LINE} tries the algorithms once for each shape, and keeps the fastest: that "
+            "pays where the inputs keep their size.",
+        )
 
 
 def is_convolutional(script: Script, model: StepModel) -> bool:
@@ -143,70 +137,15 @@ def is_convolutional(script: Script, model: StepModel) -> bool:
     return False
 
 
-def left_off(script: Script, model: StepModel) -> Finding:
-    """The script says nothing."""
-    size = sizes(script, model)
-    line = at_the_top(script, LINE) if size and is_run(script, model) else None
-    return Finding(
-        model.node,
-        f"the convolutions of `{script.module.brief(model.node)}` use the algorithms that cuDNN "
-        f"guesses{size}",
-        None if line is None else fix(script, f"Set `{LINE}`", line),
-        help=f"{LINE} tries the algorithms once for each shape, and keeps the fastest"
-        f"{'.' if size else ': that pays where the inputs keep their size.'}",
-    )
-
-
-def is_run(script: Script, one: StepModel | Setting) -> bool:
-    """Whether the script is seen to make a model or to set a switch."""
-    return script.connected.frequencies.of(one.node, one.file).known
-
-
-def told_off(script: Script, switch: Setting, models: tuple[StepModel, ...]) -> Finding:
-    """``benchmark = False``."""
-    found = [sizes(script, one) for one in models]
-    is_stacked = all(found)
-    is_literal = switch.written is not None and script.module.code(switch.written) == "False"
-    frequency = script.frequency(switch.node)
-    is_seeded = any(map(script.connected.calls, SEEDS))
-    can_fix = is_stacked and is_literal and frequency.certain and not is_seeded
-    assert switch.written is not None
-    model = models[0]
-    name = script.connected.evaluation.module(model.file).brief(model.node)
-    return Finding(
-        switch.node,
-        f"`{script.module.brief(switch.node)}` keeps cuDNN from trying which algorithm is the "
-        f"fastest for the convolutions of `{name}`"
-        f"{next(size for size in ('', EACH, ALL) if size in found)}",
-        fix(script, "Set it to True", Replace(switch.written, "True")) if can_fix else None,
-        help="Let cuDNN try where the inputs keep their size.",
-    )
-
-
-def sizes(script: Script, model: StepModel) -> str:
-    """Say of what a model gets that it has one size: of all, or of the samples of a batch.
-
-    Samples that a loader stacks have; so has what a loop leaves as it is.
-    """
-    loader = loader_of(script.connected.loaders, model.step)
-    if loader is None:
-        loop, call = model.step.node, model.run
-        if not isinstance(loop, (cst.For, cst.While)) or model.step.file != call.file:
-            return ""
-        module = script.connected.evaluation.module(call.file)
-        given = [arg.value for arg in call.node.args]
-        stays = bool(given) and all(is_unchanged(module, one, loop) for one in given)
-        return ALL if stays else ""
-    if script.datasets(loader).is_in_memory:
-        return ALL
-    size = loader.arguments.get("batch_size")
-    is_one = size is None or any(each in (Nothing(), Number(1.0)) for each in size.value)
-    is_stacked = loader.lacks("collate_fn", "batch_sampler") and not is_one
-    return EACH if is_stacked else ""
-
-
-def fix(script: Script, title: str, rewrite: Rewrite) -> Fix | None:
-    """Return the fix; a framework has its own switch."""
-    if script.frameworks:
-        return None
-    return Fix(title, Safety.UNSAFE, (rewrite,), CHANGES)
+def stacks_samples(script: Script, model: StepModel) -> bool:
+    """Whether a step takes what a loader of torch makes of several samples."""
+    step = model.step
+    for loader in script.connected.loaders:
+        if any(
+            turn.file == step.file and turn.node in (step.node, getattr(step.node, "body", None))
+            for turn in loader.turns
+        ):
+            size = loader.arguments.get("batch_size")
+            is_one = size is None or Number(1.0) in size.value
+            return loader.lacks("collate_fn", "batch_sampler") and not is_one
+    return False

@@ -1,11 +1,10 @@
 """A model is trained on several GPUs by one process.
 
 ## Why
-`nn.DataParallel` copies the whole model from the first GPU to all others in every forward pass,
-splits the batch there, gathers the outputs there and adds up the gradients there, and one Python
-process with one interpreter lock drives all of it.  `DistributedDataParallel` starts one process a
-GPU: each keeps its own copy of the model, and only gradients travel, while the backward pass is
-still running.  It is also what works on more than one machine.
+`nn.DataParallel` copies the whole model from the first GPU to all others in every forward pass, and
+one Python process with one interpreter lock drives all of it.  `DistributedDataParallel` has one
+process a GPU: each keeps its own copy of the model, and only gradients travel, while the backward
+pass is still running.
 
 ## Bad
     import torch
@@ -14,10 +13,9 @@ still running.  It is also what works on more than one machine.
     model = nn.DataParallel(nn.Linear(64, 10)).cuda()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for x, y in loader:
-        loss = nn.functional.cross_entropy(model(x.cuda()), y.cuda())
-        optimizer.zero_grad()
-        loss.backward()
+        nn.functional.cross_entropy(model(x.cuda()), y.cuda()).backward()
         optimizer.step()
+        optimizer.zero_grad()
 
 ## Good
     import os
@@ -31,19 +29,17 @@ still running.  It is also what works on more than one machine.
     model = nn.parallel.DistributedDataParallel(nn.Linear(64, 10).cuda())
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for x, y in loader:  # of a DataLoader with a DistributedSampler
-        loss = nn.functional.cross_entropy(model(x.cuda()), y.cuda())
-        optimizer.zero_grad()
-        loss.backward()
+        nn.functional.cross_entropy(model(x.cuda()), y.cuda()).backward()
         optimizer.step()
+        optimizer.zero_grad()
 
 ## Leaves alone
 - One device (`device_ids=[0]`): the model is then called as it is.
 - Models that are not run in a training step: those that only evaluate, and all in files that are
   not seen to train.
 - Losses, which have no weights to copy.
-- Branches that run without a GPU.
-- `isinstance(model, nn.DataParallel)`, classes derived from it that run or copy the model in their
-  own way (`forward`, `replicate`), and wrappers of other libraries.
+- `isinstance(model, nn.DataParallel)`, classes derived from it with a `forward` of their own, and
+  wrappers of other libraries.
 
 It is information where the step is not seen to call the wrapped model, where code of the connected
 files has a process a GPU as well, and under a training framework, which has its own way for it.
@@ -74,8 +70,8 @@ import libcst as cst
 from packaging.version import Version
 
 from torchlint.rule import Finding
-from torchlint.semantics.values import Dictionary, Instance, Number, Sequence
-from torchlint.syntax.calls import argument_of, has_keyword
+from torchlint.semantics.arguments import given_to
+from torchlint.semantics.values import Instance, Sequence
 from torchlint.training.frequency import Rate
 from torchlint.training.trained import may_be_trained
 from torchlint_rules.judging import severity
@@ -84,124 +80,80 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchlint.training.frequency import Frequency
+    from torchlint.training.models import Use
     from torchlint.training.script import Script
 
 WRAPPER, FUNCTION = "torch.nn.DataParallel", "torch.nn.parallel.data_parallel"
 BETTER = ("torch.nn.parallel.DistributedDataParallel", "torch.distributed.init_process_group")
-GPU = ("torch.cuda.is_available", "torch.cuda.device_count")
-OWN = ("forward", "__call__", "replicate", "parallel_apply")
 TORCHRUN = Version("1.10")  # has it
-DISTRIBUTED = (
-    "Start one process a GPU{}, wrap the model in DistributedDataParallel, and give "
-    "the DataLoader a DistributedSampler."
-)
-# What each framework has for it; the first that the file imports counts.
+# What each framework has for it.
 FRAMEWORKS = {
     "lightning": 'Trainer(strategy="ddp")',
     "pytorch_lightning": 'Trainer(strategy="ddp")',
     "accelerate": "`accelerate launch`, and accelerator.prepare wraps the model",
     "transformers.Trainer": "torchrun: started with plain python the Trainer takes DataParallel",
-    "transformers.trainer": "torchrun: started with plain python the Trainer takes DataParallel",
-    "ignite": "idist.Parallel and idist.auto_model",
 }
 
 
 def data_parallel(script: Script) -> Iterator[Finding]:
     """Find models that one process trains on several GPUs."""
+    connected = script.connected
     for call in script.module.index.of(cst.Call):
-        if not spreads(script, call) or not call.args:
+        if not spreads(script, call) or not connected.frequencies.effects.train:
             continue
-        module, devices = argument(call, "module", 0), argument(call, "device_ids", 1)
-        if script.name(call.func) == FUNCTION:
-            devices = argument(call, "device_ids", 2)
-        if devices is not None and is_one(script, devices):
+        inputs = ("inputs",) if script.name(call.func) == FUNCTION else ()
+        given, _ = given_to(connected.evaluation, call, ("module", *inputs, "device_ids"))
+        model, devices = given.get("module"), given.get("device_ids")
+        if model is None or model.node is None or script.kind(model.node) == "criterion":
             continue
-        if module is None or script.kind(module) == "criterion" or without_gpu(script, call):
-            continue
-        frequency = trains(script, call)
-        if frequency is None:
-            continue
-        better = any(script.connected.calls(name) for name in BETTER)
-        is_plain = not better and not script.frameworks and frequency.rate is Rate.STEP
-        yield Finding(
-            call,
-            f"`{script.module.brief(call.func)}` copies `{script.module.brief(module)}` to every "
-            "GPU in each forward pass, and one Python process drives them all",
-            severity=severity(frequency, is_plain),
-            help=advice(script),
-        )
+        is_one = devices is not None and {
+            len(one.elements or ()) if isinstance(one, Sequence) else 0 for one in devices.value
+        } == {1}
+        frequency = None if is_one else how_often(script, call)
+        if frequency is not None:
+            is_plain = not script.frameworks and not any(map(connected.calls, BETTER))
+            yield Finding(
+                call,
+                f"`{script.module.brief(call.func)}` copies `{script.module.brief(model.node)}` to "
+                "every GPU in each forward pass, and one Python process drives them all",
+                severity=severity(frequency, is_plain, frequency.rate is Rate.STEP),
+                help=advice(script),
+            )
 
 
 def spreads(script: Script, call: cst.Call) -> bool:
     """Whether a call is one of torch's two, or makes an instance of a class derived from one."""
-    if script.name(call.func) in (WRAPPER, FUNCTION):
-        return True
     classes = script.connected.evaluation.classes
-    return any(
+    return script.name(call.func) in (WRAPPER, FUNCTION) or any(
         isinstance(one, Instance)
         and script.connected.evaluation.at(call, script.file) == one.call
         and WRAPPER in classes.library_bases(one.cls)
-        and not any(classes.method(one.cls, name) for name in OWN)
+        and not classes.method(one.cls, "forward")
         for one in script.value(call)
     )
 
 
-def argument(call: cst.Call, keyword: str, place: int) -> cst.BaseExpression | None:
-    """Return an argument of a call."""
-    stars = [arg.value for arg in call.args if arg.star]
-    if stars and place and not has_keyword(call, (keyword,)):
-        return stars[0]
-    return argument_of(call, keyword, place)
-
-
-def is_one(script: Script, devices: cst.BaseExpression) -> bool:
-    """Whether devices are a single one, wherever that is told."""
-    value = script.value(devices)
-    if isinstance(devices, cst.Call) and script.name(devices.func) == "builtins.range":
-        ends = [arg.value for arg in devices.args]  # a number that is told elsewhere is a default
-        return [script.value(end) for end in ends if isinstance(end, cst.Integer)] == [(Number(1),)]
-    entries = dict(value[0].entries) if value and isinstance(value[0], Dictionary) else {}
-    value = entries.get("device_ids", value)
-    return bool(value) and all(
-        isinstance(one, Sequence) and one.elements is not None and len(one.elements) == 1
-        for one in value
-    )
-
-
-def trains(script: Script, call: cst.Call) -> Frequency | None:
-    """Return how often a wrapped model runs in training, None where it does not train."""
-    connected = script.connected
-    if not connected.frequencies.effects.train:
-        return None
+def how_often(script: Script, call: cst.Call) -> Frequency | None:
+    """Return how often a wrapped model runs in training, None where it does not."""
+    uses, frequencies = script.connected.uses, script.connected.frequencies
+    made = script.connected.evaluation.at(call, script.file)
     if script.name(call.func) == FUNCTION:
         return script.frequency(call)
-    made = connected.evaluation.at(call, script.file)
-    if not may_be_trained(connected.uses, made):
-        return None
-    uses, frequencies = connected.uses, connected.frequencies
-    met = uses.of(made)
+    met = uses.of(made) if may_be_trained(uses, made) else []
     runs = [frequencies.of(one.node, one.file) for one in met if uses.is_run(one)]
     steps = [one for one in runs if one.rate is Rate.STEP]
     if steps:
         return next((one for one in steps if one.in_every_step), steps[0])
-    leaves = (cst.Arg, cst.Return, cst.Element)
-    stored = any(
-        isinstance(one.parent, cst.Assign)
-        and isinstance(one.parent.targets[0].target, (cst.Attribute, cst.Subscript))
-        for one in met
-    )
-    is_open = stored or any(isinstance(one.parent, leaves) for one in met)
+    is_open = any(map(leaves, met))
     return script.frequency(call) if is_open and not runs else None
 
 
-def without_gpu(script: Script, call: cst.Call) -> bool:
-    """Whether a call stands where there is no GPU."""
-    child: cst.CSTNode = call
-    for above in script.module.index.ancestors(call):
-        if isinstance(above, cst.If) and child is above.orelse and isinstance(above.test, cst.Call):
-            return script.name(above.test.func) in GPU
-        child = above
-    return False
+def leaves(use: Use) -> bool:
+    """Whether a model is stored or handed on, so that others may run it."""
+    match use.parent:
+        case cst.Assign(targets=[cst.AssignTarget(target=target)]):
+            return isinstance(target, cst.Attribute)
+    return isinstance(use.parent, (cst.Arg, cst.Return, cst.Element))
 
 
 def advice(script: Script) -> str:
@@ -209,4 +161,9 @@ def advice(script: Script) -> str:
     own = [FRAMEWORKS[name] for name in sorted(script.frameworks) if name in FRAMEWORKS]
     target = script.settings.target
     started = " with torchrun" if target is None or target >= TORCHRUN else ""
-    return f"Use {own[0]}." if own else DISTRIBUTED.format(started)
+    if own:
+        return f"Use {own[0]}."
+    return (
+        f"Start one process a GPU{started}, wrap the model in DistributedDataParallel, and give "
+        "the DataLoader a DistributedSampler."
+    )

@@ -1,10 +1,10 @@
 """Attention computes weights that nobody reads, and cannot use a fused kernel for it.
 
 ## Why
-`nn.MultiheadAttention` gives the output and, by default, the attention weights, averaged over the
-heads.  To give them it has to compute the whole matrix of weights and keep it for the backward
-pass.  With `need_weights=False` it uses `scaled_dot_product_attention` (torch 2.0 and newer), whose
-kernels for a GPU never write that matrix to memory; older versions save the average.
+`nn.MultiheadAttention` gives the output and, by default, the attention weights: it has to compute
+the whole matrix of them and keep it for the backward pass.  With `need_weights=False` it uses
+`scaled_dot_product_attention` (torch 2.0 and newer), whose kernels for a GPU never write that
+matrix to memory.
 
 ## Bad
     import torch
@@ -38,8 +38,7 @@ kernels for a GPU never write that matrix to memory; older versions save the ave
 - Layers that are not seen to be torch's own: subclasses and parameters that nobody is seen to pass.
 - Layers that have a forward hook, which may read the weights.
 
-Where a hook is registered on what nobody knows, and where the call is not seen to run in every
-training step, it is information; in the first case without a fix.
+Where the call is not seen to run in every training step, it is information.
 
 ## Fix safety
 Unsafe: rounding differs.  On a GPU the fused kernels draw other random numbers for dropout.  Where
@@ -70,8 +69,8 @@ import libcst as cst
 from torchlint.edits.fix import Fix, Safety
 from torchlint.edits.rewrites import AddArgument
 from torchlint.rule import Finding
-from torchlint.semantics.values import Dictionary, Number, Object, Unknown
-from torchlint.syntax.calls import keywords, positional
+from torchlint.semantics.arguments import given_to
+from torchlint.semantics.values import Number, Object
 from torchlint.training.models import made_by
 from torchlint_rules.judging import severity
 
@@ -81,44 +80,35 @@ if TYPE_CHECKING:
     from torchlint.training.script import Script
 
 LAYER = "torch.nn.MultiheadAttention"
-PLACE, FEWEST = 4, 2  # of `need_weights`; query and key at least
-HOOKS = ("register_forward_hook", "register_module_forward_hook")
+PARAMETERS = ("query", "key", "value", "key_padding_mask", "need_weights")
 CHANGES = "rounding; the random numbers of dropout on a GPU; zero where a mask allows nothing"
 
 
 def mha_need_weights(script: Script) -> Iterator[Finding]:
     """Find calls of attention layers whose weights are thrown away."""
+    uses = script.connected.uses
     for call in script.module.index.of(cst.Call):
         value = script.value(call.func)
-        if not value or not all(isinstance(one, Object) and one.kind == LAYER for one in value):
+        layers = [made_by(one) for one in value if isinstance(one, Object) and one.kind == LAYER]
+        if not value or len(layers) < len(value):
             continue
-        if any(one.call is None for one in value if isinstance(one, Object)):
+        given, is_sure = given_to(script.connected.evaluation, call, PARAMETERS)
+        is_told = not is_sure or "need_weights" in given or "key" not in given
+        if is_told or not discards(script, call):
             continue
-        if takes_weights(script, call) or not discards(script, call):
+        if any(
+            made is None or any(one.name == "register_forward_hook" for one in uses.methods(made))
+            for made in layers
+        ):
             continue
-        hooked = is_hooked(script, call)
-        if hooked:
-            continue
+        rewrite = AddArgument(call, "need_weights", "False")
         yield Finding(
             call,
             f"`{script.module.brief(call)}` computes attention weights that nobody reads",
-            None if hooked is None else fix(call),
-            severity(script.frequency(call), hooked is False),
+            Fix("Pass need_weights=False", Safety.UNSAFE, (rewrite,), changes=CHANGES),
+            severity(script.frequency(call)),
             help="Without them it uses scaled_dot_product_attention (torch 2.0 and newer).",
         )
-
-
-def takes_weights(script: Script, call: cst.Call) -> bool:
-    """Whether a call says whether it needs the weights, or may do so."""
-    named = set(keywords(call))
-    for arg in call.args:
-        if arg.star:
-            match script.value(arg.value):
-                case (Dictionary(entries=entries, element=()),) if entries:
-                    named |= {key for key, _ in entries}
-                case _:
-                    return True
-    return len(positional(call)) > PLACE or "need_weights" in named or len(call.args) < FEWEST
 
 
 def discards(script: Script, call: cst.Call) -> bool:
@@ -128,28 +118,22 @@ def discards(script: Script, call: cst.Call) -> bool:
         case cst.Subscript() as item:
             return takes_first(script, call, item)
         case cst.Assign(targets=[cst.AssignTarget(target=cst.Name() as name)]):
-            uses = reads(script, name)
-            return bool(uses) and all(takes_first(script, one, module.parent(one)) for one in uses)
-        case cst.Assign(targets=[cst.AssignTarget(target=cst.Tuple() | cst.List() as pair)]):
-            last = pair.elements[-1]
-            is_pair = len(pair.elements) == 2
-            return is_pair and isinstance(last.value, cst.Name) and not reads(script, last.value)
+            found = reads(script, name)
+            return bool(found) and all(
+                takes_first(script, one, module.parent(one)) for one in found
+            )
+        case cst.Assign(
+            targets=[cst.AssignTarget(target=cst.Tuple(elements=[_, last]))]
+            | [cst.AssignTarget(target=cst.List(elements=[_, last]))]
+        ):
+            return isinstance(last.value, cst.Name) and not reads(script, last.value)
     return False
 
 
 def reads(script: Script, name: cst.Name) -> list[cst.Name]:
-    """Return where a name may be read that is given a value, in functions inside as well."""
-    index = script.module.index
-    binding = index.bound(name)
-    assert binding is not None
-    word, owner = name.value, binding.scope
-    own = script.connected.uses.reads(binding)
-    inner = [
-        one
-        for one in index.named[word]
-        if index.scope(one) is not owner and index.scope(one).owner(word) is owner
-    ]
-    return [*own, *(one for one in inner if one not in own)]
+    """Return where a name may be read that is given a value."""
+    binding = script.module.index.bound(name)
+    return script.connected.uses.reads(binding) if binding else []
 
 
 def takes_first(script: Script, node: cst.BaseExpression, item: cst.CSTNode | None) -> bool:
@@ -160,25 +144,3 @@ def takes_first(script: Script, node: cst.BaseExpression, item: cst.CSTNode | No
             stored = isinstance(above, (cst.AssignTarget, cst.Del, cst.AugAssign))
             return value is node and script.value(index.value) == (Number(0),) and not stored
     return False
-
-
-def is_hooked(script: Script, call: cst.Call) -> bool | None:
-    """Whether a hook sees what a layer gives; None where one is put on what nobody knows."""
-    uses = script.connected.uses
-    layers = [made_by(one) for one in script.value(call.func)]
-    found: bool | None = False
-    for module in script.connected.files.modules:
-        for name in (name for hook in HOOKS for name in module.index.named.get(hook, ())):
-            above = module.parent(name)
-            value = uses.value(above.value) if isinstance(above, cst.Attribute) else ()
-            if any(made_by(one) in layers for one in value if made_by(one) is not None):
-                return True
-            if not value or any(isinstance(one, Unknown) for one in value):
-                found = None
-    return found
-
-
-def fix(call: cst.Call) -> Fix:
-    """Return the call that asks for no weights."""
-    rewrite = AddArgument(call, "need_weights", "False")
-    return Fix("Pass need_weights=False", Safety.UNSAFE, (rewrite,), changes=CHANGES)

@@ -2,10 +2,9 @@
 
 ## Why
 Each operation of a model is a kernel that reads its inputs from the GPU's memory and writes its
-result there, and each is started from Python.  `torch.compile` (torch 2.0) follows what the model
-does and makes few kernels of many: what one operation computes goes to the next without a way
-through memory, and without Python.  How much that gives depends on the model: much where there are
-many small operations, little where large products and convolutions take the time.
+result there, and each is started from Python.  `torch.compile` (torch 2.0) makes few kernels of
+many.  That gives much where there are many small operations, little where large products and
+convolutions take the time.
 `model.compile()` compiles a model in place: it keeps its class, its attributes and the keys of its
 `state_dict`.
 
@@ -24,10 +23,9 @@ many small operations, little where large products and convolutions take the tim
     model = Net().cuda()
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
     for x, y in loader:
-        loss = nn.functional.cross_entropy(model(x.cuda()), y.cuda())
-        optimizer.zero_grad()
-        loss.backward()
+        nn.functional.cross_entropy(model(x.cuda()), y.cuda()).backward()
         optimizer.step()
+        optimizer.zero_grad()
 
 ## Good
     import torch
@@ -45,17 +43,17 @@ many small operations, little where large products and convolutions take the tim
     model.compile()
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
     for x, y in loader:
-        loss = nn.functional.cross_entropy(model(x.cuda()), y.cuda())
-        optimizer.zero_grad()
-        loss.backward()
+        nn.functional.cross_entropy(model(x.cuda()), y.cuda()).backward()
         optimizer.step()
+        optimizer.zero_grad()
 
 ## Leaves alone
 - Trainings on a CPU, and models that are not seen to go to a GPU.
 - Models that are compiled, by torch.compile, TorchScript, TensorRT or XLA, or run in a function
   that is; where an option that is off by default compiles them this is said, without a fix.
 - torch below 2.0, as declared, and models of a single layer, which is a kernel or two.
-- What a compiler refuses: second derivatives (`create_graph=True`) and `DataParallel`.
+- What a compiler refuses or gives up on: second derivatives (`create_graph=True`), `DataParallel`,
+  and forward passes that count (`self.calls += 1`), which are compiled anew for each number.
 
 Of transformers and Accelerate their own switch is named.
 
@@ -85,16 +83,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import libcst as cst
 from packaging.version import Version
 
 from torchlint.edits.fix import Fix, Safety
 from torchlint.edits.rewrites import InsertAfter
 from torchlint.rule import Finding
-from torchlint.semantics.arguments import given_to
-from torchlint.semantics.values import Device, Method, Object, Tensor
+from torchlint.semantics.values import Device, Tensor
 from torchlint.syntax.line_layout import default_indent
 from torchlint.training.datasets import makes_sparse
+from torchlint.training.framework_switches import Switch, unset_switches
 from torchlint.training.step_models import firsts
 
 if TYPE_CHECKING:
@@ -105,8 +102,10 @@ if TYPE_CHECKING:
 
 FIRST, METHOD = Version("2.0"), Version("2.2")  # of torch.compile, and of `Module.compile` for sure
 OWN = {
-    "transformers.TrainingArguments": ("torch_compile=True", "use_cpu"),
-    "accelerate.Accelerator": ('dynamo_backend="inductor"', "dynamo_plugin", "cpu"),
+    "transformers.TrainingArguments": Switch("torch_compile", "train", "torch_compile=True"),
+    "accelerate.Accelerator": Switch(
+        "dynamo_backend dynamo_plugin", "backward", 'dynamo_backend="inductor"'
+    ),
 }
 MEASURE = "The first steps take long: measure whether the rest of the training makes up for it."
 
@@ -166,21 +165,11 @@ def fix(script: Script, model: StepModel) -> Fix | None:
 
 def advice(script: Script) -> Iterator[Finding]:
     """Name the switch that a framework has for it."""
-    connected = script.connected
-    is_trained = any(True for _ in connected.steps) or any(
-        isinstance(one, Method) and one.name == "train" and isinstance(one.owner, Object)
-        for call in script.module.index.of(cst.Call)
-        for one in script.value(call.func)
-    )
-    if connected.compilation.compiles_anything or not is_trained:
-        return
-    for call, name in script.calls_of(*OWN):
-        switch, *others = OWN[name]
-        given, is_sure = given_to(connected.evaluation, call, ())
-        if is_sure and not given.keys() & {switch.partition("=")[0], *others}:
-            yield Finding(
-                call,
-                f"`{script.module.brief(call.func)}` runs the model kernel by kernel: it compiles "
-                f"it where it is told to by `{switch}`",
-                help=MEASURE,
-            )
+    is_compiled = script.connected.compilation.compiles_anything
+    for call, switch in () if is_compiled else unset_switches(script, OWN):
+        yield Finding(
+            call,
+            f"`{script.module.brief(call.func)}` runs the model kernel by kernel: it compiles "
+            f"it where it is told to by `{switch.advice}`",
+            help=MEASURE,
+        )

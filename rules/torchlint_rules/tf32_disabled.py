@@ -15,10 +15,9 @@ lets them.  Sums are still made in float32, and weights and gradients are still 
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
 
     for x, y in loader:
-        loss = nn.functional.mse_loss(model(x.cuda()), y.cuda())
-        optimizer.zero_grad()
-        loss.backward()
+        nn.functional.mse_loss(model(x.cuda()), y.cuda()).backward()
         optimizer.step()
+        optimizer.zero_grad()
 
 ## Good
     import torch
@@ -31,10 +30,9 @@ lets them.  Sums are still made in float32, and weights and gradients are still 
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
 
     for x, y in loader:
-        loss = nn.functional.mse_loss(model(x.cuda()), y.cuda())
-        optimizer.zero_grad()
-        loss.backward()
+        nn.functional.mse_loss(model(x.cuda()), y.cuda()).backward()
         optimizer.step()
+        optimizer.zero_grad()
 
 ## Leaves alone
 - Trainings for which a precision of matrix products is set, by an option as well, here or in a
@@ -44,14 +42,12 @@ lets them.  Sums are still made in float32, and weights and gradients are still 
 - Models that are cast to half or double precision, that run on the host, or in which no layer or
   function is seen to multiply matrices.
 
-There is no fix where no product is seen to be large, where the layers are convolutions, which use
-TensorFloat-32 already, and linear ones of which none is seen to hold half a million weights; where
-nothing is seen to call what makes the model; and with frameworks.
+There is no fix where no product is seen to be large: where the layers are convolutions, which use
+TensorFloat-32 already, and linear ones of which none is seen to hold half a million weights; and
+with frameworks.
 
 TL507b is full precision that is asked for (`allow_tf32 = False`, `"highest"`), without a fix: it
-may be meant.  TL507c is a file that sets the precision both by the old names (`allow_tf32`,
-`set_float32_matmul_precision`) and by those of torch 2.9 (`fp32_precision`): torch raises when it
-is asked for the one after the other was set.
+may be meant.
 
 ## Fix safety
 Unsafe: products are rounded to about three decimal digits, which training bears and other
@@ -78,10 +74,9 @@ import libcst as cst
 from packaging.version import Version
 
 from torchlint.edits.fix import Fix, Safety
-from torchlint.rule import Finding, Severity
+from torchlint.rule import Finding
 from torchlint.semantics.arguments import given_to
 from torchlint.semantics.values import Number
-from torchlint.training.settings import apart
 from torchlint.training.step_models import firsts
 from torchlint_rules.top_line import at_the_top
 
@@ -94,27 +89,20 @@ if TYPE_CHECKING:
     from torchlint.training.step_models import StepModel
 
 FIRST = Version("1.12")  # before it, matrix products used TensorFloat-32 by default
-# The older switches and those of torch 2.9, by what they hold for; "" is both.
-OLD = {
-    "torch.set_float32_matmul_precision": "matmul",
-    "torch.get_float32_matmul_precision": "matmul",
-    "torch.backends.cuda.matmul.allow_tf32": "matmul",
-    "torch.backends.cudnn.allow_tf32": "cudnn",
-}
-NEW = {
-    "torch.backends.fp32_precision": "",
-    "torch.backends.cuda.matmul.fp32_precision": "matmul",
-    "torch.backends.cudnn.fp32_precision": "cudnn",
-    "torch.backends.cudnn.conv.fp32_precision": "cudnn",
-    "torch.backends.cudnn.rnn.fp32_precision": "cudnn",
-}
-FAMILIES = OLD | NEW
-PRODUCTS = frozenset({
-    "matmul", "mm", "bmm", "addmm", "baddbmm", "einsum", "scaled_dot_product_attention",
-    "multi_head_attention_forward", "MultiheadAttention", "Transformer", "TransformerEncoder",
-    "TransformerDecoder", "TransformerEncoderLayer", "TransformerDecoderLayer",
-})  # fmt: skip
+SWITCHES = (
+    "torch.set_float32_matmul_precision",
+    "torch.backends.cuda.matmul.allow_tf32",
+    "torch.backends.cuda.matmul.fp32_precision",
+    "torch.backends.fp32_precision",
+)
 LINEAR = "torch.nn.Linear"
+PRODUCTS = frozenset(
+    """
+    Linear matmul mm bmm addmm baddbmm einsum scaled_dot_product_attention
+    multi_head_attention_forward MultiheadAttention Transformer TransformerEncoder
+    TransformerDecoder TransformerEncoderLayer TransformerDecoderLayer
+    """.split()
+)
 # Weights of a layer from which on the product takes longer than its launch, and the larger side.
 LARGE, WIDE = 512 * 1024, 512
 LINE = 'torch.set_float32_matmul_precision("high")'
@@ -122,13 +110,12 @@ CHANGES = "matrix products are rounded to about three decimal digits on GPUs fro
 
 
 def tf32_disabled(script: Script) -> Iterator[Finding]:
-    """Find scripts that leave TensorFloat-32 off, turn it off, or mix its switches."""
-    found = [one for one in script.connected.set_switches if one.name in FAMILIES]
-    yield from mixed(script, [one for one in found if one.file == script.file])
-    told = [one for one in found if one.written is not None]
-    yield from asked_for(script, told)
-    is_told = any(FAMILIES[one.name] != "cudnn" for one in told)
-    if not is_told and (script.settings.target is None or script.settings.target >= FIRST):
+    """Find scripts that leave TensorFloat-32 off, or turn it off."""
+    told = [one for one in script.connected.set_switches if one.name in SWITCHES]
+    target = script.settings.target
+    if all(one.is_off for one in told):
+        yield from asked_for(script, told)
+    if not told and (target is None or target >= FIRST):
         yield from left_off(script)
 
 
@@ -139,12 +126,12 @@ def left_off(script: Script) -> Iterator[Finding]:
     since = " (from torch 1.12 on)" if script.settings.target is None else ""
     for model in firsts(filter(precisions.in_float32, multiply), script.file):
         is_large = any(is_large_product(script, part) for part in products(script, model))
-        is_run = script.frequency(model.node).known
+        line = at_the_top(script, LINE) if is_large and not script.frameworks else None
         yield Finding(
             model.node,
             f"the matrix products of `{script.module.brief(model.node)}` are computed in "
             f"full float32: TensorFloat-32 is off by default{since}",
-            fix(script) if is_large and is_run and not script.frameworks else None,
+            Fix('Set the precision to "high"', Safety.UNSAFE, (line,), CHANGES) if line else None,
             help=f"For GPUs from Ampere on: {LINE} or, with the Trainer of transformers, "
             "TrainingArguments(tf32=True).",
         )
@@ -156,7 +143,6 @@ def products(script: Script, model: StepModel) -> list[Part]:
         one
         for one in script.connected.parts.of(model.value)
         if one.name.startswith("transformers.")
-        or one.name == LINEAR
         or (one.name.startswith("torch.") and one.name.rpartition(".")[2] in PRODUCTS)
     ]
 
@@ -173,45 +159,16 @@ def is_large_product(script: Script, part: Part) -> bool:
     return len(sides) == len(names) and math.prod(sides) >= LARGE and max(sides) > WIDE
 
 
-def fix(script: Script) -> Fix | None:
-    """Return the line below the imports; None where torch has no plain name there."""
-    line = at_the_top(script, LINE)
-    if line is None:
-        return None
-    return Fix('Set the precision to "high"', Safety.UNSAFE, (line,), CHANGES)
-
-
 def asked_for(script: Script, told: list[Setting]) -> Iterator[Finding]:
     """TL507b: full precision is asked for, and nothing else is."""
-    off = [one for one in told if one.is_off and one.file == script.file]
-    if not off or script.connected.precisions.are_mixed or not any(script.connected.steps):
+    if script.connected.precisions.are_mixed or not any(script.connected.steps):
         return
-    for one in off:
-        alike = [two for two in told if FAMILIES[two.name] == FAMILIES[one.name]]
-        if script.frequency(one.node).guard is None and all(two.is_off for two in alike):
+    for one in told:
+        if one.file == script.file and script.frequency(one.node).guard is None:
             yield Finding(
                 one.node,
                 f"`{script.module.brief(one.node)}` keeps TensorFloat-32 from being used in "
                 "training",
                 help="Let the GPU use it where three decimal digits of each factor are enough.",
                 case="b",
-            )
-
-
-def mixed(script: Script, found: list[Setting]) -> Iterator[Finding]:
-    """TL507c: the switches of before torch 2.9 beside those of after."""
-    news = [one for one in found if one.name in NEW and one.written is not None]
-    for switch in found:
-        family = OLD.get(switch.name)
-        alike = [one for one in news if family is not None and NEW[one.name] in ("", family)]
-        together = [one for one in alike if not apart(script.module, one.node, switch.node)]
-        if together:
-            yield Finding(
-                switch.node,
-                f"`{script.module.brief(switch.node)}` beside "
-                f"`{script.module.brief(together[0].node)}`: torch refuses to mix the two ways to "
-                "set this precision, and raises when it is asked for it",
-                severity=Severity.WARNING,
-                case="c",
-                help="Use one of the two ways in the whole program.",
             )

@@ -46,7 +46,6 @@ def script(
         pytest.param(
             script(f"torch.backends.cudnn.enabled, {SWITCH} = True, True"), id="beside another"
         ),
-        pytest.param(script("setattr(torch.backends.cudnn, 'benchmark', True)"), id="by its name"),
         pytest.param(script("torch.use_deterministic_algorithms(True)"), id="deterministic"),
         pytest.param(
             script(f"{SWITCH} = False\ntorch.backends.cudnn.deterministic = True"),
@@ -73,15 +72,9 @@ def test_is_silent(source):
         pytest.param(script().replace("64, shuffle", "1, shuffle"), id="one sample a batch"),
         pytest.param(script().replace("64, shuffle=True", "64, collate_fn=pad"), id="a collate_fn"),
         pytest.param(script().replace("in loader", "in mine.batches()"), id="unknown batches"),
+        pytest.param(script(f"{SWITCH} = False"), id="off"),
         pytest.param(script(f"if args.x:\n    {SWITCH} = False"), id="off on request"),
-        pytest.param(script(f"torch.manual_seed(0)\n{SWITCH} = False"), id="off beside a seed"),
         pytest.param(script("import accelerate"), id="a framework"),
-        pytest.param(
-            script().partition("\nloader =")[0]
-            + "\ndef train(loader):\n"
-            + textwrap.indent("loader =" + script().partition("\nloader =")[2], "    "),
-            id="nobody is seen to train",
-        ),
     ],
 )
 def test_advises_without_a_fix(source):
@@ -117,10 +110,6 @@ def test_one_finding_for_each_training_step():
             script(net=NET + "        self.more = nn.Conv2d(8, 8, 1), Attention(8)"),
             id="convolutions and attention",
         ),
-        pytest.param(
-            script().replace("for x, y in loader", "x, y = mine.batch()\nfor _ in range(100)"),
-            id="the same batch each turn",
-        ),
         pytest.param(script("torch.manual_seed(0)"), id="a seed alone"),
         pytest.param(script("def set_seed():\n    torch.manual_seed(0)\nset_seed()"), id="its own"),
         pytest.param(
@@ -129,7 +118,6 @@ def test_one_finding_for_each_training_step():
             .replace("    ", "    "),
             id="a main block",
         ),
-        pytest.param(script(f"{SWITCH} = False"), id="off"),
     ],
 )
 def test_reports(source):
@@ -137,17 +125,6 @@ def test_reports(source):
     assert found.severity is Severity.INFO
     assert found.fix is not None
     assert found.fix.safety is Safety.UNSAFE
-
-
-@pytest.mark.parametrize(
-    ("data", "size"),
-    [
-        ("data = Images()", "the samples of each batch have one size"),
-        ("data = torch.utils.data.TensorDataset(x, y)", "their inputs have one size"),
-    ],
-)
-def test_says_whether_batches_have_one_size_too(data, size):
-    assert check(script(data=data), CODE)[0].message.endswith(f"guesses, though {size}")
 
 
 def test_no_fix_where_torch_has_no_name():
@@ -161,10 +138,6 @@ def test_the_switch_goes_below_the_imports():
     line = f"\n{SWITCH} = True\n"
     imports, after, rest = script().partition("import datasets, transforms\n")
     assert fixed(script(), CODE) == imports + after + line + rest
-
-
-def test_a_switch_that_is_off_is_turned_on():
-    assert fixed(script(f"{SWITCH} = False"), CODE) == script(f"{SWITCH} = True")
 
 
 HELPER = "import torch\n\ndef set_seed(n):\n    torch.manual_seed(n)\n"

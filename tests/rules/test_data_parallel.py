@@ -24,7 +24,6 @@ def script(wrap: str = WRAP, head: str = "", step: str = "loss.backward()", run:
     [
         pytest.param(script("model = nn.DataParallel(model, device_ids=[0])"), id="one device"),
         pytest.param(script("model = nn.DataParallel(model, (rank,))"), id="a tuple"),
-        pytest.param(script("model = nn.DataParallel(model, range(1))"), id="a range"),
         pytest.param(script("ids = [0]\nmodel = nn.DataParallel(model, ids)"), id="by a name"),
         pytest.param(
             script("ids = {'device_ids': [0]}\nmodel = nn.DataParallel(model, **ids)"),
@@ -42,11 +41,6 @@ def script(wrap: str = WRAP, head: str = "", step: str = "loss.backward()", run:
                      id="another library's"),
         pytest.param(script("both = nn.DataParallel(model)\nboth.cuda()"), id="it is never run"),
         pytest.param(script("teacher = nn.DataParallel(model).eval()\nteacher(x)"), id="a teacher"),
-        pytest.param(
-            script("if torch.cuda.is_available():\n    model = model.cuda()\nelse:\n"
-                   "    model = nn.DataParallel(model)"),
-            id="a branch without a GPU",
-        ),
         pytest.param(script("criterion = nn.DataParallel(nn.L1Loss())"), id="no weights"),
         pytest.param(script("nn.DataParallel()"), id="no model"),
         pytest.param(

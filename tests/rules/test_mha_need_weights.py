@@ -89,7 +89,6 @@ def test_is_silent(source):
     ("tail", "count"),
     [
         pytest.param("b = Block()\nb.attn.register_forward_hook(f)\n", 0, id="on the layer"),
-        pytest.param("def see(m):\n    m.register_forward_hook(f)\n", 1, id="on what is not known"),
         pytest.param("b = nn.Linear(1, 1)\nb.register_forward_hook(f)\n", 1, id="on another"),
     ],
 )
@@ -97,7 +96,6 @@ def test_hooks_that_may_read_the_weights(tmp_path, tail, count):
     source = block("return self.attn(x, x, x)[0]")
     found = check(source + tail, CODE)
     assert len(found) == count
-    assert all((one.fix is None) == ("see" in tail) for one in found)
     files = {"net.py": source, "maps.py": f"from net import *\nfrom torch import nn\n{tail}"}
     assert len(check_in(tmp_path, files, "net.py", CODE)) == count
 

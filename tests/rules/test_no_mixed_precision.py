@@ -156,10 +156,6 @@ ACCELERATE = "from accelerate import Accelerator\na = Accelerator({})\na.backwar
             "from transformers import TrainingArguments as T\nargs = T('out')\ntrainer.train()\n",
             "bf16=True",
         ),
-        (
-            "import deepspeed\ne = deepspeed.initialize(model=m, config={'a': 8})\ne.backward(x)\n",
-            '"bf16": {"enabled": true}',
-        ),
     ],
 )
 def test_a_framework_has_its_own_switch(source, advice):

@@ -88,7 +88,7 @@ def test_reports():
     "source",
     [
         pytest.param(script("# autocast, float16, tf32"), id="words"),
-        pytest.param(script("torch.backends.cudnn.allow_tf32 = True"), id="of convolutions only"),
+        pytest.param(script("torch.backends.cudnn.allow_tf32 = False"), id="of convolutions only"),
         pytest.param(script("torch.autocast('cuda', enabled=False)"), id="autocast is off"),
         pytest.param(script("torch.set_default_dtype(torch.float32)"), id="the default type"),
         pytest.param(script("from accelerate import Accelerator\na = Accelerator("
@@ -193,17 +193,11 @@ OFF = "torch.backends.cuda.matmul.allow_tf32 = False"
         "torch.set_float32_matmul_precision('highest')",
         "torch.backends.cuda.matmul.fp32_precision = 'ieee'",
         f"if exact:\n    {OFF}",
-        "setattr(torch.backends.cuda.matmul, 'allow_tf32', False)",
     ],
 )
 def test_asked_for(head):
     [found] = check(script(head), CODE)
     assert (found.code, found.severity, found.fix) == ("TL507b", Severity.INFO, None)
-
-
-def test_asked_for_in_convolutions_while_matrices_are_left():
-    found = check(script("torch.backends.cudnn.allow_tf32 = False"), CODE)
-    assert [one.code for one in found] == ["TL507b", "TL507"]
 
 
 @pytest.mark.parametrize(
@@ -224,46 +218,3 @@ def test_asked_for_in_convolutions_while_matrices_are_left():
 )  # fmt: skip
 def test_not_asked_for(source):
     assert "TL507b" not in [one.code for one in check(source, CODE)]
-
-
-# -- TL507c -----------------------------------------------------------------------------------
-
-NEW = "torch.backends.cuda.matmul.fp32_precision = 'tf32'"
-
-
-@pytest.mark.parametrize(
-    "lines",
-    [
-        f"{NEW}\n{HIGH}",
-        f"{HIGH}\n{NEW}",
-        f"{NEW}\nprint(torch.get_float32_matmul_precision())",
-        f"{NEW}\nprint(torch.backends.cuda.matmul.allow_tf32)",
-        "torch.backends.fp32_precision = 'tf32'\ntorch.backends.cudnn.allow_tf32 = True",
-        "torch.backends.cudnn.conv.fp32_precision = 'tf32'\ntorch.backends.cudnn.allow_tf32 = True",
-    ],
-)
-def test_mixed(lines):
-    [found] = check("import torch\n" + lines + "\n", CODE)
-    assert (found.code, found.severity, found.fix) == ("TL507c", Severity.WARNING, None)
-
-
-@pytest.mark.parametrize(
-    "lines",
-    [
-        pytest.param(NEW, id="one way"),
-        pytest.param(f"{HIGH}\nprint(torch.backends.cuda.matmul.allow_tf32)", id="the old way"),
-        pytest.param(
-            f"{HIGH}\ntorch.backends.cudnn.conv.fp32_precision = 'tf32'", id="of different things"
-        ),
-        pytest.param(
-            f"if hasattr(torch.backends, 'fp32_precision'):\n    {NEW}\nelse:\n    {HIGH}",
-            id="whichever this torch has",
-        ),
-        pytest.param(
-            f"try:\n    {NEW}\nexcept AttributeError:\n    {HIGH}", id="whichever works"
-        ),
-        pytest.param(f"def a():\n    {NEW}\n\ndef b():\n    {HIGH}", id="in different functions"),
-    ],
-)  # fmt: skip
-def test_not_mixed(lines):
-    silent("import torch\n" + lines + "\n", CODE)

@@ -20,7 +20,7 @@ LOOP = "for x in loader:\n    x.to(device)\n"
         ("device = torch.device('cuda')", "True"),
         ("device = torch.device('cuda' if ok else 'cpu')", 'device.type == "cuda"'),
         ("device = 'cuda' if ok else 'cpu'", "torch.cuda.is_available()"),
-        ("device = other = torch.device('cuda' if ok else 'cpu')", "torch.cuda.is_available()"),
+        ("device = other = torch.device('cuda' if ok else 'cpu')", 'device.type == "cuda"'),
         ("if ok:\n    device = torch.device('cuda' if ok else 'cpu')", "torch.cuda.is_available()"),
         ("from elsewhere import device", "torch.cuda.is_available()"),
     ],

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.semantics.tables.torch_classes import LAYERS
-from torchlint.semantics.values import Device, Function, Instance, Library, Method, Object, Truth
+from torchlint.semantics.values import (
+    Device,
+    Function,
+    Instance,
+    Library,
+    Method,
+    Number,
+    Object,
+    Truth,
+)
 from torchlint.syntax.calls import keywords
 from torchlint.training.copies import moves_of
 from torchlint.training.gpu_condition import condition_for_gpu
@@ -63,7 +72,7 @@ class Compilation:
         return found
 
     def _compiled_in_place(self, call: cst.Call) -> Iterator[At | None]:
-        """``model.compile()``, but for a method of the project's."""
+        """``model.compile()``, unless it is a method of the project's."""
         match call.func:
             case cst.Attribute(attr=cst.Name(value="compile"), value=owner) as func:
                 if not any(isinstance(one, (Function, Library)) for one in self._value(func)):
@@ -87,7 +96,10 @@ class Compilation:
         return None if guards and all(guards) else bool(guards)
 
     def is_refused(self, model: StepModel) -> bool:
-        """Whether a compiler fails, as at second derivatives, or there is one layer only."""
+        """Whether there is one layer only, or a compiler fails, as at second derivatives.
+
+        It gives up where a forward pass counts its calls.
+        """
         layers = [one.kind for one in model.value if isinstance(one, Object) and one.kind in LAYERS]
         is_small = len(layers) == len(model.value) and "Transformer" not in "".join(layers)
         makings = self.evaluation.makings
@@ -101,6 +113,13 @@ class Compilation:
             for call in self.uses.module(file).index.below(scope, cst.Call)
             for word, given in keywords(call).items()
             if word == "create_graph"
+        ) or any(
+            isinstance(one, Number)
+            for cls in self.parts.classes(model.value)
+            if (forward := self.evaluation.classes.method(cls.at, "forward")) is not None
+            for grown in forward[0].module.index.below(forward[1], cst.AugAssign)
+            if isinstance(grown.target, cst.Attribute)
+            for one in self._value(grown.target)
         )
 
     def is_whole(self, model: StepModel) -> bool:

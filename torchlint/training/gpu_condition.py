@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.semantics.values import Device, Library, Place
-from torchlint.syntax.scopes import Bind, ScopeKind
+from torchlint.syntax.scopes import Bind
 from torchlint.training.guards import AVAILABLE
 
 if TYPE_CHECKING:
@@ -39,13 +39,7 @@ def condition_for_gpu(
     before the call, else what torch says.
     """
     copies, asked = list(copies), _asked(evaluation)
-    certain = all(copy.targets == {Device.CUDA} for copy in copies)
-    if (
-        copies
-        and certain
-        and not asked
-        and not any(_is_conditional(evaluation, copy) for copy in copies)
-    ):
+    if copies and not asked and all(_is_certain(evaluation, copy) for copy in copies):
         return Condition("True")
     name = _device(evaluation, at, copies)
     is_any = any(one.startswith(ANY) for one in asked)
@@ -69,60 +63,40 @@ def _asked(evaluation: Evaluation) -> set[str]:
     }
 
 
-def _is_conditional(evaluation: Evaluation, copy: DeviceCopy) -> bool:
-    """Whether a copy stands under a condition in its function."""
+def _is_certain(evaluation: Evaluation, copy: DeviceCopy) -> bool:
+    """Whether a copy goes to a GPU, under no condition in its function."""
     for above in evaluation.index(copy.file).ancestors(copy.node):
         if isinstance(above, (cst.FunctionDef, cst.Lambda)):
-            return False
+            break
         if isinstance(above, (cst.If, cst.IfExp)):
-            return True
-    return False
+            return False
+    return copy.targets == {Device.CUDA}
 
 
 def _device(evaluation: Evaluation, at: At, copies: list[DeviceCopy]) -> str:
-    """Return the one name at a call that is a device like that of the copies, or ""."""
+    """Return the one name of the device of all copies, where a call may use it, or ""."""
+    names = {one.where.value for one in copies if isinstance(one.where, cst.Name)}
     wanted = {evaluation.value(copy.where) for copy in copies if copy.where}
-    module, call = evaluation.module(at.file), evaluation.node(at)
-    scope: Scope | None = module.index.scope(call)
-    found: dict[str, None] = {}
-    hidden: set[str] = set()
-    while scope is not None:
-        if scope.kind is not ScopeKind.CLASS:
-            for name, bindings in scope.bindings.items():
-                value = _bound(evaluation, at, scope, bindings)
-                if name not in hidden and value in wanted and _are_places(value):
-                    found[name] = None
-            hidden |= scope.bindings.keys()
-        scope = scope.parent
-    return next(iter(found)) if len(found) == 1 and len(wanted) == 1 else ""
+    if not len(names) == len(wanted) == 1:
+        return ""
+    name = names.pop()
+    scope = evaluation.index(at.file).scope(evaluation.node(at)).owner(name)
+    value = _bound(evaluation, at, scope, name) if scope is not None else ()
+    return name if value in wanted and all(isinstance(one, Place) for one in value) else ""
 
 
-def _are_places(value: Value) -> bool:
-    return bool(value) and all(isinstance(one, Place) for one in value)
-
-
-def _bound(evaluation: Evaluation, at: At, scope: Scope, bindings: list[Binding]) -> Value:
+def _bound(evaluation: Evaluation, at: At, scope: Scope, name: str) -> Value:
     """Return what a name is at a call, nothing where it may not be bound yet, or twice."""
-    if len(bindings) != 1 or not bindings[0].name.isidentifier():
-        return ()
-    binding = bindings[0]
+    binding, *others = scope.bindings[name]
+    value = evaluation.name(at.file, scope, name).value
     match binding.value:
         case cst.Param():
             unit = evaluation.units.get(evaluation.at(scope.node, at.file))
-            cell = unit.parameters.get(binding.name) if unit else None
-            if cell and cell.value:
-                return cell.value
-            kind = binding.value.annotation
-            named = evaluation.value(kind.annotation) if kind else ()
-            is_device = [getattr(one, "name", "") for one in named] == ["torch.device"]
-            return evaluation.sets.one(Place(Device.UNKNOWN)) if is_device else ()
+            cell = unit.parameters.get(name) if unit else None
+            return () if others or cell is None else cell.value
         case cst.BaseExpression() as made if binding.kind is Bind.ASSIGN and binding.is_plain:
             value = evaluation.value(made)
-        case cst.ImportAlias():
-            value = evaluation.name(at.file, scope, binding.name).value
-        case _:
-            return ()
-    return value if _precedes(evaluation, binding, scope, at) else ()
+    return value if not others and _precedes(evaluation, binding, scope, at) else ()
 
 
 def _precedes(evaluation: Evaluation, binding: Binding, scope: Scope, at: At) -> bool:
@@ -147,14 +121,9 @@ def name_of_torch(evaluation: Evaluation, at: At) -> str | None:
     index = evaluation.index(at.file)
     scope = index.scope(evaluation.node(at))
     for name, bindings in index.root.bindings.items():
-        is_torch = evaluation.name(at.file, index.root, name).value
-        if [getattr(one, "name", "") for one in is_torch] == ["torch"]:
-            owner = scope.owner(name)
-            if owner is index.root and all(one.kind is Bind.IMPORT for one in bindings):
-                return name
-    owner = scope.owner("torch")
-    if owner is None:
-        return None if index.root.stars else ""
-    bound = owner.bindings["torch"]
-    is_import = owner is index.root and all(one.kind is Bind.IMPORT for one in bound)
-    return "torch" if is_import else None
+        is_seen = scope.owner(name) is index.root and {one.kind for one in bindings} == {
+            Bind.IMPORT
+        }
+        if is_seen and evaluation.name(at.file, index.root, name).value == (Library("torch"),):
+            return name
+    return None if index.root.stars or scope.owner("torch") else ""

@@ -50,11 +50,9 @@ def conditions_around(uses: Uses, node: cst.CSTNode, file: int) -> frozenset[Con
             break
         if isinstance(above, (cst.If, cst.IfExp)) and child is not above.test:
             test, truth = above.test, child is above.body
-            always = is_true(uses.value(test))
             if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
                 test, truth = test.expression, not truth
-                always = is_true(uses.value(test))
-            found.add(Condition(module.bare(test), truth, always))
+            found.add(Condition(module.bare(test), truth, is_true(uses.value(test))))
         child = above
     return frozenset(found)
 
@@ -130,18 +128,13 @@ class Layers:
 
     def _read(self, name: cst.Name, file: int) -> list[Consumer]:
         """Return what gets the value that a name is bound to."""
-        index = self.uses.module(file).index
-        binding = index.bound(name)
+        binding = self.uses.module(file).index.bound(name)
         if binding is None or id(binding) in self._open:
             return []
-        reads = self.uses.reads(binding)
-        inner = [one for one in index.named[name.value] if index.scope(one) is not binding.scope]
-        if not reads or any(index.scope(one).owner(name.value) is binding.scope for one in inner):
-            return [OTHER]  # who keeps it has a use for it; a function inside reads it
         self._open.add(id(binding))
-        found = [one for read in reads for one in self._flow(read, file)]
+        found = [one for read in self.uses.reads(binding) for one in self._flow(read, file)]
         self._open.discard(id(binding))
-        return found
+        return found if self.uses.reads(binding) else [OTHER]  # who keeps it has a use for it
 
     def _returned(self, node: cst.Return, file: int) -> list[Consumer]:
         """Return what gets what a function returns: that of a model, what gets its output."""
@@ -171,10 +164,9 @@ class Layers:
             heads, through = self._heads(one.call, when)
             return heads if through is None else [*heads, replace(OTHER, when=through)]
         made = self.uses.evaluation.node(one.call)
-        return [Consumer(one.kind, one.call, when | self._when(made, one.call.file))]
-
-    def _when(self, node: cst.CSTNode, file: int) -> When:
-        return conditions_around(self.uses, node, file)
+        return [
+            Consumer(one.kind, one.call, when | conditions_around(self.uses, made, one.call.file))
+        ]
 
     def _in_container(self, use: Use) -> list[Consumer]:
         """Return what comes after something in the sequence or list that it is put into."""
@@ -188,7 +180,7 @@ class Layers:
             return []
         node, rest = pieces[place].node, pieces[place + 1 :]
         home = self.uses.evaluation.node(container)
-        when, found = self._when(node, use.file), list[Consumer]()
+        when, found = conditions_around(self.uses, node, use.file), list[Consumer]()
         for loop in module.index.ancestors(node):
             if isinstance(loop, (cst.For, cst.While)) and not module.index.inside(home, loop):
                 turn = [one for one in pieces if module.index.inside(one.node, loop)]
@@ -243,10 +235,10 @@ class Layers:
     def _given(self, arg: cst.Arg) -> Piece:
         """Return what ``nn.Sequential`` is given; of an OrderedDict, the list inside."""
         match arg.value:
-            case cst.Call(func=func, args=[cst.Arg(value=inner)]):
-                names = [getattr(one, "name", "") for one in self.uses.value(func)]
-                if names == ["collections.OrderedDict"]:
-                    return Piece(inner, is_star=True)
+            case cst.Call(func=func, args=[cst.Arg(value=inner)]) if (
+                self.uses.evaluation.library(func) == "collections.OrderedDict"
+            ):
+                return Piece(inner, is_star=True)
         return Piece(arg.value, arg.star == "*")
 
     def _heads(self, container: At, when: When) -> tuple[list[Consumer], When | None]:
@@ -264,7 +256,7 @@ class Layers:
         """Return what comes first of some pieces, and when none of them does, None for never."""
         heads: list[Consumer] = []
         for piece in pieces:
-            own = self._when(piece.node, file)
+            own = conditions_around(self.uses, piece.node, file)
             if any(one.opposite() in when for one in own):
                 continue
             found, through = self._of_piece(piece, when | own)

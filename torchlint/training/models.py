@@ -16,7 +16,7 @@ from torchlint.semantics.tables.torch_classes import CONTAINERS, WRAPPERS, kind_
 from torchlint.semantics.values import Instance, Library, Object, Sequence
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from torchlint.semantics.evaluation import Evaluation
     from torchlint.semantics.values import Alternative, At, Value
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 _HOLD = (cst.Name, cst.Attribute, cst.Call, cst.Subscript, cst.NamedExpr, cst.List, cst.ListComp,
          cst.BinaryOperation)  # fmt: skip
-_MODELS = ("module", "model")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,12 +81,16 @@ class Uses:
         found: dict[int, list[cst.Name]] = {}
         for module in self.evaluation.files.modules:
             for name in module.index.of(cst.Name):
-                for binding in self.evaluation.bindings(name):
+                bindings: Iterable[Binding] = self.evaluation.bindings(name)
+                if not bindings and id(name) in self.evaluation.values:
+                    owner = module.index.scope(name).owner(name.value)
+                    bindings = owner.bindings[name.value] if owner is not None else ()
+                for binding in bindings:
                     found.setdefault(id(binding), []).append(name)
         return found
 
     def reads(self, binding: Binding) -> list[cst.Name]:
-        """Return the names that may have their value from a binding, in its own scope."""
+        """Return the names that may have their value from a binding, in functions inside too."""
         return self._reads.get(id(binding), [])
 
     def methods(self, made: At) -> Iterator[MethodCall]:
@@ -103,12 +106,11 @@ class Uses:
         return isinstance(use.parent, cst.Call) and use.parent.func is use.node
 
     @cached_property
-    def kept_in(self) -> dict[At, list[At]]:
-        """Return the classes that keep something in an attribute, by what made it."""
+    def _kept_in(self) -> dict[At, list[At]]:
+        """The models that keep something in an attribute, by what made it."""
         found: dict[At, list[At]] = {}
-        classes = self.evaluation.classes
         for (owner, _), cell in self.evaluation.attributes.items():
-            if classes.of(owner) is not None:
+            if self.evaluation.classes.kind(owner) in ("module", "model"):
                 for made in filter(None, map(made_by, cell.value)):
                     found.setdefault(made, []).append(owner)
         return found
@@ -119,12 +121,9 @@ class Uses:
         A class stands for itself where nobody is seen to make one.
         """
         found: list[At] = []
-        for cls in self.kept_in.get(made, ()):
-            if self.evaluation.classes.kind(cls) in _MODELS:
-                found += self.instances(cls) or [cls]
-        for use in self.of(made):
-            around = self.container(use)
-            found += [around] if around is not None else []
+        for cls in self._kept_in.get(made, ()):
+            found += self.instances(cls) or [cls]
+        found += filter(None, map(self.container, self.of(made)))
         return list(dict.fromkeys(one for one in found if one != made))
 
     def instances(self, cls: At) -> list[At]:

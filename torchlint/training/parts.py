@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.semantics.sets import parts_of
 from torchlint.semantics.tables.torch_classes import CONTAINERS, WRAPPERS
 from torchlint.semantics.values import (
-    Dictionary,
     Function,
     Instance,
     Library,
@@ -18,6 +18,7 @@ from torchlint.semantics.values import (
     Sequence,
     Tensor,
 )
+from torchlint.training.models import made_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,7 +52,8 @@ class Parts:
     def of(self, value: Value) -> tuple[Part, ...]:
         """Return what a model, or a method of one, is made of, each once."""
         if value not in self._known:
-            self._known[value] = tuple(dict.fromkeys(self._of(value)))
+            found = dict.fromkeys(part for one in self._all(value) for part in self._own(one))
+            self._known[value] = tuple(found)
         return self._known[value]
 
     def classes(self, value: Value) -> list[ClassOf]:
@@ -59,13 +61,6 @@ class Parts:
         found = [one.cls for one in self._all(value) if isinstance(one, Instance)]
         classes = (self.evaluation.classes.of(cls) for cls in dict.fromkeys(found))
         return [one for one in classes if one is not None]
-
-    def _of(self, value: Value) -> Iterator[Part]:
-        for one in self._all(value):
-            if isinstance(one, Object):
-                yield Part(one.kind, one.call)
-            if isinstance(one, Instance):
-                yield from self._of_class(one.cls)
 
     def _all(self, value: Value) -> Iterator[Alternative]:
         """Yield a model and all that it holds, each once."""
@@ -79,46 +74,42 @@ class Parts:
                 waiting += self._held(one)
 
     def _held(self, one: Alternative) -> Iterator[Alternative]:
+        evaluation = self.evaluation
         match one:
             case Function(owner=Instance() as owner) | Method(owner=owner):
                 yield owner
-            case Object(kind=kind, call=call) if kind in CONTAINERS and call is not None:
-                yield from self.evaluation.elements(call).value
             case Object(kind=kind) if kind in WRAPPERS:
-                yield from self.evaluation.inside(one)
-            case Sequence(elements=elements, element=element, made=made):
-                for part in (*(elements or ()), element):
-                    yield from part
-                if made is not None:
-                    yield from self.evaluation.elements(made).value
-            case Dictionary(entries=entries, element=element):
-                for part in (*(entry for _, entry in entries), element):
-                    yield from part
+                yield from evaluation.inside(one)
             case Instance(cls=cls):
-                for home in self.evaluation.classes.lineage(cls):
+                for home in evaluation.classes.lineage(cls):
                     for cell in self._cells.get(home.at, ()):
                         yield from cell.value
+        for part in parts_of(one):
+            yield from part
+        if isinstance(one, Sequence) or (isinstance(one, Object) and one.kind in CONTAINERS):
+            made = made_by(one)
+            yield from evaluation.elements(made).value if made is not None else ()
 
-    def _of_class(self, cls: At) -> Iterator[Part]:
-        """Yield the functions that a class calls, and the classes of libraries that it extends.
+    def _own(self, one: Alternative) -> Iterator[Part]:
+        """Yield a layer, or the functions that a class calls, and the classes that it extends.
 
         Methods of tensors and the operator for matrix products are functions too.
         """
-        classes = self.evaluation.classes
-        for base in classes.library_bases(cls):
+        classes, at = self.evaluation.classes, self.evaluation.at
+        if isinstance(one, Object):
+            yield Part(one.kind, one.call)
+        for base in classes.library_bases(one.cls) if isinstance(one, Instance) else ():
             yield Part(base, None)
-        for home in classes.lineage(cls):
+        for home in classes.lineage(one.cls) if isinstance(one, Instance) else ():
             index, file = home.module.index, home.at.file
             for call in index.below(home.node, cst.Call):
-                for one in self.evaluation.value(call.func):
-                    if isinstance(one, Method) and isinstance(one.owner, Tensor):
-                        yield Part(f"torch.Tensor.{one.name}", self.evaluation.at(call, file))
-                    if isinstance(one, Library) and _is_function(one.name):
-                        yield Part(one.name, self.evaluation.at(call, file))
+                for func in self.evaluation.value(call.func):
+                    match func:
+                        case Method(owner=Tensor(), name=name):
+                            yield Part(f"torch.Tensor.{name}", at(call, file))
+                        case Library(name=name) if name.startswith("torch."):
+                            if name.rpartition(".")[2][0].islower():
+                                yield Part(name, at(call, file))
             for node in index.below(home.node, cst.BinaryOperation):
                 if isinstance(node.operator, cst.MatrixMultiply):
-                    yield Part("torch.matmul", self.evaluation.at(node, file))
-
-
-def _is_function(name: str) -> bool:
-    return name.startswith("torch.") and name.rpartition(".")[2][:1].islower()
+                    yield Part("torch.matmul", at(node, file))

@@ -10,20 +10,21 @@ import libcst as cst
 
 from torchlint.semantics.entering import AUTOCASTS
 from torchlint.semantics.tables.torch_classes import SCALERS
-from torchlint.semantics.values import Library, Nothing, Number, Text, Truth
-from torchlint.syntax.calls import keyword_of, keywords
+from torchlint.semantics.values import Library, Nothing, Truth
+from torchlint.syntax.calls import keywords, positional
+from torchlint.training.framework_switches import NO
 
 if TYPE_CHECKING:
     from torchlint.semantics.evaluation import Evaluation
-    from torchlint.semantics.values import Alternative, Value
-    from torchlint.training.models import MethodCall, Uses
-    from torchlint.training.parts import Part, Parts
+    from torchlint.semantics.values import Alternative
+    from torchlint.training.models import Uses
+    from torchlint.training.parts import Parts
     from torchlint.training.step_models import StepModel
 
 CASTS = frozenset({"half", "bfloat16", "double"})
 DEFAULTS = frozenset({"torch.set_default_dtype", "torch.set_default_tensor_type"})
 FLOAT32 = frozenset({"torch.float32", "torch.float", "torch.FloatTensor", "torch.cuda.FloatTensor"})
-NO = (Truth(value=False), Nothing(), Text("no"), Text("32"), Text("32-true"), Number(32))
+OTHER = frozenset(f"torch.{name}" for name in ("float16", "half", "bfloat16", "float64", "double"))
 # What frameworks are told a precision by.
 KEYWORDS = frozenset({"precision", "mixed_precision", "fp16", "bf16", "tf32"})
 OTHERS = ("apex.", "deepspeed.", "torch.distributed.fsdp.MixedPrecision", "transformer_engine.",
@@ -42,60 +43,50 @@ class Precisions:
     def are_mixed(self) -> bool:
         """Whether anything seen chooses a precision for whole regions, or for the process."""
         return any(
-            self._chooses(one, call)
+            isinstance(one, Library) and self._chooses(one.name, call)
             for module in self.evaluation.files.modules
             for call in module.index.of(cst.Call)
-            for one in self._value(call.func)
+            for one in self.evaluation.value(call.func)
         )
+
+    def _chooses(self, name: str, call: cst.Call) -> bool:
+        """Autocast or a scaler that is not off, a type for all, a framework that is told one."""
+        value = self.evaluation.value
+        given = {word: value(node) for word, node in keywords(call).items()}
+        if name in AUTOCASTS or name in SCALERS:
+            return given.get("enabled") != (Truth(value=False),)
+        if name in DEFAULTS:
+            return not all(_is_float32(one) for node in positional(call) for one in value(node))
+        if name.startswith(("torch.", "builtins.")):
+            return name.startswith(OTHERS)
+        told = [given[word] or (None,) for word in KEYWORDS & given.keys()]
+        return name.startswith(OTHERS) or any(one not in NO for each in told for one in each)
 
     def in_float32(self, model: StepModel) -> bool:
         """Whether a model computes in float32, as far as is seen."""
-        if self.are_mixed:
-            return False
         around = self.uses.around(model.made) if model.made is not None else []
-        is_cast = any(self._casts(one) for made in around for one in self.uses.methods(made))
-        return not is_cast and not any(map(self._has_type, self.parts.of(model.value)))
-
-    def _chooses(self, one: Alternative, call: cst.Call) -> bool:
-        """Autocast or a scaler that is not off, a type for all, a framework that is told one."""
-        if not isinstance(one, Library):
+        methods = [one for made in around for one in self.uses.methods(made)]
+        if self.are_mixed or any(one.name in CASTS for one in methods):
             return False
-        given = {word: self._value(node) for word, node in keywords(call).items()}
-        if one.name in AUTOCASTS or one.name in SCALERS:
-            return given.get("enabled") != (Truth(value=False),)
-        if one.name in DEFAULTS:
-            return not all(map(_is_float32, self._value(call.args[0].value))) if call.args else True
-        if one.name.startswith(OTHERS):
-            return True
-        told = () if one.name.startswith(("torch.", "builtins.")) else KEYWORDS & given.keys()
-        return any(not given[word] or any(each not in NO for each in given[word]) for word in told)
+        calls: list[cst.CSTNode] = [one.node for one in methods if one.name in ("to", "type")]
+        calls += [
+            self.evaluation.node(part.call)
+            for part in self.parts.of(model.value)
+            if part.call is not None and part.name.startswith(("torch.nn.", "transformers."))
+        ]
+        return not any(isinstance(call, cst.Call) and self._has_type(call) for call in calls)
 
-    def _casts(self, method: MethodCall) -> bool:
-        """``model.half()``, ``model.to(torch.bfloat16)``."""
-        if method.name in CASTS:
-            return True
-        return method.name in ("to", "type") and any(
-            (isinstance(one, Library) or keyword_of(arg) == "dtype") and not _is_float32(one)
-            for arg in method.node.args
-            for one in self._value(arg.value)
-        )
-
-    def _has_type(self, part: Part) -> bool:
-        """``nn.Linear(8, 8, dtype=torch.bfloat16)``."""
-        call = self.evaluation.node(part.call) if part.call is not None else None
-        if not part.name.startswith(("torch.nn.", "transformers.")) or not isinstance(
-            call, cst.Call
-        ):
-            return False
+    def _has_type(self, call: cst.Call) -> bool:
+        """``model.to(torch.bfloat16)``, ``nn.Linear(8, 8, dtype=torch.bfloat16)``."""
+        value, given = self.evaluation.value, keywords(call)
         return any(
+            getattr(one, "name", "") in OTHER for node in positional(call) for one in value(node)
+        ) or any(
             not _is_float32(one) and not isinstance(one, Nothing)
-            for arg in call.args
-            if keyword_of(arg) in ("dtype", "torch_dtype")
-            for one in self._value(arg.value)
+            for word in ("dtype", "torch_dtype")
+            if word in given
+            for one in value(given[word])
         )
-
-    def _value(self, node: cst.BaseExpression) -> Value:
-        return self.evaluation.value(node)
 
 
 def _is_float32(one: Alternative) -> bool:

@@ -13,9 +13,7 @@ from torchlint.training.steps import Role
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from torchlint.semantics.evaluation import Evaluation
     from torchlint.semantics.values import At, Value
-    from torchlint.training.loaders import Loader
     from torchlint.training.steps import Member, Region, Steps
 
 
@@ -36,51 +34,35 @@ class StepModel:
 
 def step_models(steps: Steps) -> tuple[StepModel, ...]:
     """Return the models that steps run where it may be on a GPU, each once a step."""
-    found: list[StepModel] = []
+    found: dict[tuple[int, int], StepModel] = {}
     for step in steps:
-        seen: set[int] = set()
         for run in step.of(Role.FORWARD):
-            for one in _models(steps.evaluation, step, run):
-                if id(one.node) not in seen and not _is_on_host(steps.evaluation, run):
-                    seen.add(id(one.node))
-                    found.append(one)
-    return tuple(found)
+            given = steps.evaluation.value(run.node)
+            tensors = [one for one in given if isinstance(one, Tensor)]
+            if not tensors or any(one.device is not Device.HOST for one in tensors):
+                for one in _models(step, run):
+                    found.setdefault((id(step), id(one.node)), one)
+    return tuple(found.values())
 
 
 def firsts(models: Iterable[StepModel], file: int) -> list[StepModel]:
     """Return the first model of each step, where it is made in a file, each once."""
-    steps: set[int] = set()
+    steps: dict[int, StepModel] = {}
     found: dict[int, StepModel] = {}
     for one in models:
-        if id(one.step) not in steps and one.file == file:
+        if steps.setdefault(id(one.step), one) is one and one.file == file:
             found.setdefault(id(one.node), one)
-        steps.add(id(one.step))
     return list(found.values())
 
 
-def _models(evaluation: Evaluation, step: Region, run: Member) -> Iterator[StepModel]:
+def _models(step: Region, run: Member) -> Iterator[StepModel]:
+    evaluation = step.evaluation
     for one in run.owner:
-        inner = evaluation.inside(one) if isinstance(one, Object) else (one,)
+        inner = evaluation.inside(one) if isinstance(one, Object) else ()
         for each in inner or (one,):
             made = each.call if isinstance(each, (Instance, Object)) else None
-            node = evaluation.node(made) if made is not None else run.node
+            node = evaluation.node(made) if made is not None else None
             if made is not None and isinstance(node, cst.Call):
                 yield StepModel((each,), made, node, made.file, step, run)
             else:
                 yield StepModel((each,), None, run.node, run.file, step, run)
-
-
-def _is_on_host(evaluation: Evaluation, run: Member) -> bool:
-    """Whether all that a run of a model gives lives on the host."""
-    given = evaluation.value(run.node)
-    tensors = [one for one in given if isinstance(one, Tensor)]
-    return bool(tensors) and all(one.device is Device.HOST for one in tensors)
-
-
-def loader_of(loaders: tuple[Loader, ...], step: Region) -> Loader | None:
-    """Return the loader whose batches a step takes, None where it is not known."""
-    for loader in loaders:
-        for turn in loader.turns:
-            if turn.file == step.file and turn.node in (step.node, getattr(step.node, "body", 0)):
-                return loader
-    return None
