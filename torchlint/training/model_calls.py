@@ -34,8 +34,10 @@ if TYPE_CHECKING:
     from torchlint.training.effects import Effects
 
 # What layers with parameters are called, by how their names begin.
-_LEARNS = ("Linear", "Bilinear", "Conv", "Lazy", "Batch", "SyncBatch", "Layer", "RMS", "Group",
-           "Embedding", "RNN", "LSTM", "GRU", "Transformer", "Multihead", "PReLU")  # fmt: skip
+_LEARNS = tuple(
+    """Linear Bilinear Conv Lazy Batch SyncBatch Layer RMS Group Embedding RNN LSTM GRU Transformer
+    Multihead PReLU""".split()
+)
 _MODULES = ("module", "model", "criterion")
 _FALSE = (Truth(False),)
 
@@ -60,8 +62,13 @@ class ModelCalls:
 
     def behind(self, nodes: Iterable[cst.BaseExpression]) -> list[At]:
         """Return the runs of models that tensors come from."""
-        found = {call for node in nodes for one in self.evaluation.value(node)
-                 if isinstance(one, Tensor) for call in one.graph}  # fmt: skip
+        found = {
+            call
+            for node in nodes
+            for one in self.evaluation.value(node)
+            if isinstance(one, Tensor)
+            for call in one.graph
+        }
         return sorted(found)
 
     def recording(self, call: At) -> Recording:

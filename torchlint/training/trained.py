@@ -14,8 +14,12 @@ if TYPE_CHECKING:
 
 def may_be_trained(uses: Uses, made: At) -> bool:
     """Whether something may be trained: not where all that it is part of only evaluates."""
-    modes = [_mode(uses, call) for one in uses.around(made) for call in uses.methods(one)
-             if call.name == "train"]  # fmt: skip
+    modes = [
+        _mode(uses, call)
+        for one in uses.around(made)
+        for call in uses.methods(one)
+        if call.name == "train"
+    ]
     return any(mode is not False for mode in modes) or not _evaluates(uses, made, ())
 
 

@@ -53,8 +53,11 @@ def _is_plain(graphs: UnusedGraphs, unit: Unit) -> bool:
 def _asks_nothing(graphs: UnusedGraphs, one: UnusedGraph, unit: Unit, place: cst.CSTNode) -> bool:
     """Whether no gradient is asked in or of a part of a scope, as far as all of it is seen."""
     index, effects = unit.module.index, graphs.asked.effects
-    sites = [site for site in effects.sites[unit.at]
-             if site.node is not one.node and index.inside(site.node, place)]  # fmt: skip
+    sites = [
+        site
+        for site in effects.sites[unit.at]
+        if site.node is not one.node and index.inside(site.node, place)
+    ]
     done = {effect for site in sites for each in effects.of_site(site) for effect in each}
     return (
         not any(True for kind in (cst.Yield, cst.Await) for _ in index.below(place, kind))
