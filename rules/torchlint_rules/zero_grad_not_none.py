@@ -44,7 +44,7 @@ training step, that a framework wraps, or whose object is not known, are informa
 ## Fix safety
 Unsafe: a parameter that gets no gradient in a step is left alone by the optimizer when its gradient
 is None, while momentum and weight decay move it when its gradient is zero; what reads `.grad` finds
-None.  There is no fix where code writes into gradients, where the object may not be torch's, or
+None.  There is no fix where code writes into gradients or reads zeros, where the object may not be torch's, or
 where a training framework wraps the optimizer.
 
 ## Evidence
@@ -155,7 +155,7 @@ def bare(script: Script, call: cst.Call, *, known: bool) -> Iterator[Finding]:
         call,
         f"`{script.module.brief(call)}` fills the gradients with zeros on torch {where}"
         f"{often(frequency)}: `set_to_none=True` drops them (from torch 1.7 on)",
-        fix(script, "Pass `set_to_none=True`", add, CHANGES + old) if known else None,
+        fix(script, call, "Pass `set_to_none=True`", add, CHANGES + old) if known else None,
         severity(frequency, known, exact, not connected.writes_gradients, not script.frameworks),
         help="" if exact else UNDECLARED,
     )
@@ -173,7 +173,7 @@ def explicit(script: Script, call: cst.Call, *, known: bool) -> Finding:
         call,
         f"`{script.module.brief(call)}` fills the gradients with zeros{often(frequency)}, instead "
         "of dropping them",
-        fix(script, title, rewrite),
+        fix(script, call, title, rewrite),
         severity(frequency, known, not script.frameworks),
     )
 
@@ -190,8 +190,29 @@ def one_by_one(script: Script, loop: cst.For) -> Finding:
     )
 
 
-def fix(script: Script, title: str, rewrite: Rewrite | None, changes: str = CHANGES) -> Fix | None:
-    """Return the fix, unless code writes into gradients or a framework wraps the optimizer."""
-    if rewrite is None or script.connected.writes_gradients or script.frameworks:
+def reads_zeros(script: Script, call: cst.Call) -> bool:
+    """Whether the function reads a gradient between a call and the next backward pass."""
+    module, here = script.module, script.module.index.order(call)
+    places = {
+        word: min(
+            (
+                place
+                for name in module.index.named.get(word, ())
+                if (place := module.index.order(name)) > here
+                and module.function(name) is module.function(call)
+            ),
+            default=len(module.index.nodes),
+        )
+        for word in ("grad", "backward")
+    }
+    return places["grad"] < places["backward"]
+
+
+def fix(
+    script: Script, call: cst.Call, title: str, rewrite: Rewrite | None, changes: str = CHANGES
+) -> Fix | None:
+    """Return the fix, unless code needs the zeros or a framework wraps the optimizer."""
+    is_needed = script.connected.writes_gradients or reads_zeros(script, call)
+    if rewrite is None or is_needed or script.frameworks:
         return None
     return Fix(title, Safety.UNSAFE, (rewrite,), changes)
