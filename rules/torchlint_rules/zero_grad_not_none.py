@@ -44,8 +44,8 @@ training step, that a framework wraps, or whose object is not known, are informa
 ## Fix safety
 Unsafe: a parameter that gets no gradient in a step is left alone by the optimizer when its gradient
 is None, while momentum and weight decay move it when its gradient is zero; what reads `.grad` finds
-None.  There is no fix where code writes into gradients or reads zeros, where the object may not be torch's, or
-where a training framework wraps the optimizer.
+None.  There is no fix where code writes into gradients or reads zeros, where the object may not be
+torch's, or where a training framework wraps the optimizer.
 
 ## Evidence
 `torchlint bench TL602` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time
