@@ -10,6 +10,7 @@ import libcst as cst
 
 from torchlint.semantics.library import PASSES_ON
 from torchlint.semantics.loaders import all_arguments
+from torchlint.semantics.names import is_of_library
 from torchlint.semantics.sets import flat
 from torchlint.semantics.tables.torch_classes import LOADERS
 from torchlint.semantics.values import (
@@ -266,7 +267,7 @@ def _hands(evaluation: Evaluation) -> dict[At, bool]:
     for module in evaluation.files.modules:
         for call in module.index.of(cst.Call):
             called = evaluation.value(call.func)
-            if any(isinstance(one, Library) for one in called):
+            if any(isinstance(one, Library) and is_of_library(one.name) for one in called):
                 continue
             is_seen = bool(called) and all(isinstance(one, (Function, Class)) for one in called)
             for arg in call.args:

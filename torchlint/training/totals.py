@@ -191,7 +191,8 @@ def is_whole(script: Script, read: HostRead) -> bool:
     """Whether a read gives a whole number, by its kind or by ``int(t)``."""
     kinds = {one.dtype if isinstance(one, Tensor) else "" for one in script.value(read.tensor)}
     is_item = isinstance(read.node, cst.Call) and isinstance(read.node.func, cst.Attribute)
-    return (is_cut_off(script, read) and kinds == {"bool"}) or (is_item and kinds == {"int"})
+    is_cut = is_cut_off(script, read)
+    return (is_cut and kinds == {"bool"}) or ((is_item or is_cut) and kinds == {"int"})
 
 
 def is_cut_off(script: Script, read: HostRead) -> bool:
