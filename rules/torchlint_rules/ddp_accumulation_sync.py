@@ -78,7 +78,6 @@ from torchlint.rule import Finding, Severity
 from torchlint.semantics.values import Nothing, Object, Truth
 from torchlint.syntax.chains import dotted
 from torchlint.training.accumulation import accumulations
-from torchlint.training.between import climb
 from torchlint.training.effects import unit_around
 from torchlint.training.optimizers import clears, made
 from torchlint.training.steps import Role
@@ -142,7 +141,7 @@ def is_under_no_sync(region: Region, member: Member) -> bool:
     unit = unit_around(evaluation, member.node, file)
     items = [
         item.item
-        for block, _ in climb(evaluation, member.node, unit.node, file)
+        for block, _ in evaluation.index(file).climb(member.node, unit.node)
         if isinstance(block, cst.With)
         for item in block.items
     ]

@@ -36,7 +36,7 @@ one day.
 ## Leaves alone
 - Projects whose torch has no such name yet: `torch.amp` has `autocast` since 1.12, `GradScaler`
   since 2.3, `custom_fwd` and `custom_bwd` since 2.4.
-- Code for old versions: under a condition on the version, `hasattr` or `try`, beside the new name.
+- Calls under a condition or `try` that has the new name too, and names that may be either.
 - Annotations, `isinstance` and base classes: they do not warn.
 
 Information where torch may be older than 2.4, which does not warn.  Without a fix: calls under
@@ -70,13 +70,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import libcst as cst
 from packaging.version import Version
 
 from torchlint.edits.fix import Fix
 from torchlint.rule import Finding, Severity
 from torchlint.semantics.arguments import given_to
 from torchlint.semantics.values import Truth
-from torchlint.training.amp_names import SINCE, Use, amp_names, is_for_old_versions
+from torchlint.training.amp_names import SINCE, Use, amp_names
 from torchlint.training.effects import unit_around
 from torchlint_rules.amp_renaming import renaming
 from torchlint_rules.judging import safety
@@ -96,7 +97,7 @@ def deprecated_cuda_amp(script: Script) -> Iterator[Finding]:
     names, target = amp_names(script), script.settings.target
     for use in names.uses:
         is_late = target is not None and target < SINCE[use.name]
-        if not use.runs or is_late or is_for_old_versions(script, use):
+        if not use.runs or is_late or is_beside_new(script, use):
             continue
         warns = target is not None and target >= DEPRECATED
         text = (
@@ -114,6 +115,17 @@ def deprecated_cuda_amp(script: Script) -> Iterator[Finding]:
             None if warns else Severity.INFO,
             help=f"`torch.amp.{use.name}({device}, ...)` does the same.",
         )
+
+
+def is_beside_new(script: Script, use: Use) -> bool:
+    """Whether a condition or ``try`` around a call has the new name too."""
+    new, index = {f"torch.{use.name}", f"torch.amp.{use.name}"}, script.module.index
+    return any(
+        script.name(node) in new
+        for above in index.ancestors(use.place)
+        if isinstance(above, (cst.If, cst.IfExp, cst.Try))
+        for node in (*index.below(above, cst.Attribute), *index.below(above, cst.Name))
+    )
 
 
 def fix(script: Script, names: AmpNames, use: Use) -> Fix | None:

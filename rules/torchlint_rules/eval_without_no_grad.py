@@ -82,15 +82,14 @@ from torchlint.training.frequency import Rate
 from torchlint.training.model_calls import Recording
 from torchlint.training.same_bits import gives_same_bits
 from torchlint.training.spelling import name_at
-from torchlint.training.without_gradients import leaves, place_without
+from torchlint.training.unused_graphs import leaves, place_without
 from torchlint_rules.judging import often, safety
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchlint.training.script import Script
-    from torchlint.training.unused_graphs import UnusedGraph
-    from torchlint.training.without_gradients import Place
+    from torchlint.training.unused_graphs import Place, UnusedGraph
 
 DECORATES = Version("0.4.1")  # in 0.4.0 `no_grad` is a block, and no decorator
 UNLESS = {

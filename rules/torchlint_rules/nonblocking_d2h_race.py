@@ -34,8 +34,7 @@ does, such as `torch.cuda.synchronize()` or an event's.
   read, with anything that waits by the way (`.item()`, `.cpu()`, a copy without `non_blocking`) and
   with a call of a function that may wait.
 - Copies that are read elsewhere: returned, stored, put into a list, or given to a function.
-- `buffer.copy_(x, non_blocking=True)` where the buffer is not seen to be pinned: a copy into
-  ordinary memory waits by itself.
+- `buffer.copy_(x, non_blocking=True)`: a copy into memory that is not pinned waits by itself.
 
 ## Fix safety
 Safe: the flag is dropped, and the copy waits.  Where many copies are on their way at once, one wait
@@ -60,6 +59,7 @@ import libcst as cst
 from torchlint.edits.fix import Fix, Safety
 from torchlint.edits.rewrites import RemoveArgument
 from torchlint.rule import Finding
+from torchlint.semantics.values import Device, Tensor
 from torchlint.training.pending import first_read, host_copies
 
 if TYPE_CHECKING:
@@ -72,18 +72,18 @@ if TYPE_CHECKING:
 def nonblocking_d2h_race(script: Script) -> Iterator[Finding]:
     """Find copies to the host that are read before anything has waited for them."""
     evaluation, module = script.connected.evaluation, script.module
-    for copy in host_copies(evaluation, script.file):
-        read = first_read(evaluation, script.file, copy) if copy.certain else None
+    for copy in host_copies(script):
+        is_certain = any(
+            isinstance(one, Tensor) and one.device is Device.CUDA for one in copy.value
+        )
+        read = first_read(evaluation, script.file, copy) if is_certain else None
         if read is not None:
+            flag = next(arg for arg in copy.node.args if arg.value is copy.non_blocking)
             yield Finding(
-                copy.call,
-                f"`{module.brief(copy.call)}` does not wait for the copy, "
-                f"and `{shortened(module, read, copy.call)}` reads it",
-                Fix(
-                    "Wait for the copy",
-                    Safety.SAFE,
-                    (RemoveArgument(copy.call, copy.flag),),
-                ),
+                copy.node,
+                f"`{module.brief(copy.node)}` does not wait for the copy, "
+                f"and `{shortened(module, read, copy.node)}` reads it",
+                Fix("Wait for the copy", Safety.SAFE, (RemoveArgument(copy.node, flag),)),
                 help="or call torch.cuda.synchronize() once, after the last copy",
             )
 

@@ -47,16 +47,6 @@ NEW = "2.6"
         ),
         pytest.param(
             """
-            try:
-                from torch.amp import GradScaler
-            except ImportError:
-                from torch.cuda.amp import GradScaler as OldScaler
-            OldScaler()
-            """,
-            id="imported where torch has no new one",
-        ),
-        pytest.param(
-            """
             import torch
             def make(device):
                 try:
@@ -73,24 +63,6 @@ NEW = "2.6"
             scaler = torch.amp.GradScaler("cuda") if TORCH_2_4 else torch.cuda.amp.GradScaler()
             """,
             id="by version, in an expression",
-        ),
-        pytest.param(
-            """
-            import torch
-            def autocast(enabled):
-                if TORCH_1_13:
-                    return torch.amp.autocast("cuda", enabled=enabled)
-                return torch.cuda.amp.autocast(enabled)
-            """,
-            id="by version, with an early return",
-        ),
-        pytest.param(
-            """
-            import torch
-            if not hasattr(torch, "autocast"):
-                cast = torch.cuda.amp.autocast()
-            """,
-            id="by what torch has",
         ),
         pytest.param(
             """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import libcst as cst
 
@@ -11,10 +11,12 @@ from torchlint.semantics.paths import Paths
 from torchlint.syntax.chains import dotted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from torchlint.syntax.module import Module
     from torchlint.syntax.scopes import Scope
+
+N = TypeVar("N", bound=cst.CSTNode)
 
 
 class Files:
@@ -37,6 +39,21 @@ class Files:
         self._found: dict[tuple[int, str], int | None] = {}
         self._exported: dict[int, frozenset[str]] = {}
         self._called: dict[int, dict[tuple[int, str], set[str]]] = {}
+
+    def of(self, *kinds: type[N]) -> Iterator[tuple[N, int]]:
+        """Yield the nodes of some kinds, each with its file."""
+        for file, module in enumerate(self.modules):
+            for kind in kinds:
+                for node in module.index.of(kind):
+                    yield node, file
+
+    def attributes(self, *words: str) -> Iterator[tuple[cst.Attribute, int]]:
+        """Yield the attributes of some names, each with its file."""
+        for file, module in enumerate(self.modules):
+            for name in (one for word in words for one in module.index.named.get(word, ())):
+                node = module.parent(name)
+                if isinstance(node, cst.Attribute) and node.attr is name:
+                    yield node, file
 
     def find(self, here: int, name: str) -> int | None:
         """Return the rank of the file that an import of a dotted name in a file means."""

@@ -123,6 +123,17 @@ class Index:
             yield current
             current = self._parents.get(id(current))
 
+    def climb(
+        self, node: cst.CSTNode, outer: cst.CSTNode | None = None
+    ) -> Iterator[tuple[cst.CSTNode, cst.CSTNode]]:
+        """Yield what is around a node up to something, each with its child that holds the node."""
+        child = node
+        for above in self.ancestors(node):
+            yield above, child
+            if above is outer:
+                return
+            child = above
+
     def nearest(self, node: cst.CSTNode, kind: type[N]) -> N | None:
         """Return the innermost node of exactly this type around a node."""
         known = self._nearest.setdefault(kind, {})

@@ -80,13 +80,12 @@ class Allocation:
 def allocations(evaluation: Evaluation) -> tuple[Allocation, ...]:
     """Return the allocations of connected files, each with the first move, in their order."""
     found: dict[At, Allocation] = {}
-    for file, module in enumerate(evaluation.files.modules):
-        for move in module.index.of(cst.Call):
-            if at := _uploaded(evaluation, move, file):
-                found[at] = Allocation(move, at, "", move, file, (), True, Device.CUDA)
-            for one in _moved(evaluation, move, file):
-                if one.at not in found or one.is_direct > found[one.at].is_direct:
-                    found[one.at] = one
+    for move, file in evaluation.files.of(cst.Call):
+        if at := _uploaded(evaluation, move, file):
+            found[at] = Allocation(move, at, "", move, file, (), True, Device.CUDA)
+        for one in _moved(evaluation, move, file):
+            if one.at not in found or one.is_direct > found[one.at].is_direct:
+                found[one.at] = one
     is_direct = all(one.is_direct for one in found.values())
     uses: Holders = {} if is_direct else holders_of(evaluation)
     return tuple(
@@ -191,14 +190,13 @@ def is_number(value: Value) -> bool:
 def holders_of(evaluation: Evaluation) -> Holders:
     """Return the names and attributes that hold a tensor or an array, by what made it."""
     found: dict[At, list[tuple[int, cst.BaseExpression]]] = {}
-    for file, module in enumerate(evaluation.files.modules):
-        for node in (*module.index.of(cst.Name), *module.index.of(cst.Attribute)):
-            value = evaluation.value(node)
-            if any(isinstance(one, Tensor) and one.device is Device.CUDA for one in value):
-                continue  # it may have been moved by now
-            for one in value:
-                if isinstance(one, (Array, Tensor)) and one.made is not None:
-                    found.setdefault(one.made, []).append((file, node))
+    for node, file in evaluation.files.of(cst.Name, cst.Attribute):
+        value = evaluation.value(node)
+        if any(isinstance(one, Tensor) and one.device is Device.CUDA for one in value):
+            continue  # it may have been moved by now
+        for one in value:
+            if isinstance(one, (Array, Tensor)) and one.made is not None:
+                found.setdefault(one.made, []).append((file, node))
     return found
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 from packaging.version import Version
 
-from torchlint.syntax.chains import dotted, root_of
+from torchlint.syntax.chains import root_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +34,6 @@ OLD = {
     for name in SINCE
     if device == "cuda" or not name.startswith("custom")
 }
-VERSIONS = ("torch.__version__", "torch.version.__version__")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,47 +102,6 @@ def _uses(evaluation: Evaluation, file: int) -> Iterator[Use]:
         outer = module.parent(call) if call is not None else above
         annotates = any(isinstance(one, cst.Annotation) for one in module.index.ancestors(node))
         yield Use(node, *old, call, isinstance(outer, cst.Decorator), annotates)
-
-
-def is_for_old_versions(script: Script, use: Use) -> bool:
-    """Whether the code runs only where torch has no newer name, or stands beside that."""
-    index, root = script.module.index, root_of(use.node)
-    assert isinstance(root, cst.Name)
-    owner = index.scope(root).owner(root.value)
-    bound = [binding.node for binding in owner.bindings[root.value][:1]] if owner else []
-    for place in (use.place, *bound):
-        for above in index.ancestors(place):
-            if isinstance(above, cst.FunctionDef):
-                # ``if NEW: return torch.amp.autocast("cuda")`` before it
-                if any(_has_new(script, one, use) for one in index.below(above, cst.If)):
-                    return True
-                break
-            is_test = isinstance(above, (cst.If, cst.IfExp)) and _asks_version(script, above.test)
-            is_choice = isinstance(above, (cst.If, cst.IfExp, cst.Try))
-            if is_test or (is_choice and _has_new(script, above, use)):
-                return True
-    return False
-
-
-def _asks_version(script: Script, test: cst.BaseExpression) -> bool:
-    below = script.module.index.below
-    nodes = (*below(test, cst.Attribute), *below(test, cst.Name))
-    return any(script.name(node) in VERSIONS for node in nodes) or any(
-        script.name(call.func) == "builtins.hasattr"
-        and script.name(call.args[0].value).partition(".")[0] == "torch"
-        for call in below(test, cst.Call)
-        if call.args
-    )
-
-
-def _has_new(script: Script, node: cst.CSTNode, use: Use) -> bool:
-    below, new = script.module.index.below, (f"torch.{use.name}", f"torch.amp.{use.name}")
-    return any(
-        script.name(one) in new for one in (*below(node, cst.Attribute), *below(node, cst.Name))
-    ) or any(
-        one.module is not None and dotted(one.module) == "torch.amp"
-        for one in below(node, cst.ImportFrom)
-    )
 
 
 def _is_read(module: Module, node: cst.Name | cst.Attribute) -> bool:

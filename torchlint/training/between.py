@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from torchlint.semantics.evaluation import Evaluation
 
 _LEAVES = (cst.Continue, cst.Return, cst.Raise, cst.Break)
@@ -28,24 +26,12 @@ class Condition:
     left: bool = False
 
 
-def climb(
-    evaluation: Evaluation, node: cst.CSTNode, outer: cst.CSTNode, file: int
-) -> Iterator[tuple[cst.CSTNode, cst.CSTNode]]:
-    """Yield what is around a node up to something, each with its child that holds the node."""
-    child = node
-    for above in evaluation.index(file).ancestors(node):
-        yield above, child
-        if above is outer:
-            return
-        child = above
-
-
 def conditions(
     evaluation: Evaluation, node: cst.CSTNode, outer: cst.CSTNode, file: int
 ) -> list[Condition]:
     """Return the conditions between a node and something around it, from the outside in."""
     found: list[Condition] = []
-    for above, child in climb(evaluation, node, outer, file):
+    for above, child in evaluation.index(file).climb(node, outer):
         match above:
             case cst.If(test=test, body=body) | cst.IfExp(test=test, body=body):
                 if child is not test:
@@ -90,6 +76,6 @@ def loops(
     evaluation: Evaluation, node: cst.CSTNode, outer: cst.CSTNode, file: int
 ) -> list[cst.CSTNode]:
     """Return the loops between a node and something around it, from the outside in."""
-    around = climb(evaluation, node, outer, file)
+    around = evaluation.index(file).climb(node, outer)
     found = [loop_of(above, child) for above, child in around if above is not outer]
     return [loop for loop in reversed(found) if loop is not None and loop is not outer]

@@ -20,16 +20,14 @@ LOADS = ("load_state_dict", "load_from_checkpoint", "from_pretrained")
 def why_needed(connected: Connected, name: str, made: At) -> str:
     """Why a layer must keep its bias until somebody has looked, or nothing."""
     around = connected.uses.around(made)
-    for file, module in enumerate(connected.files.modules):
-        for word in module.index.named.get("bias", ()):
-            read = module.parent(word)
-            if isinstance(read, cst.Attribute) and _is_read(connected, read, file, name, made):
-                where = f"`{module.code(read)}` in {connected.files.name(file)}"
-                return f"{where} is used without a check for None"
-        for load in (name for word in LOADS for name in module.index.named.get(word, ())):
-            method = module.parent(load)
-            if isinstance(method, cst.Attribute) and _may_be(connected, method.value, around):
-                return f"`{module.brief(method)}` may load weights that hold it"
+    files = connected.files
+    for read, file in files.attributes("bias"):
+        if _is_read(connected, read, file, name, made):
+            where = f"`{files.modules[file].code(read)}` in {files.name(file)}"
+            return f"{where} is used without a check for None"
+    for method, file in files.attributes(*LOADS):
+        if _may_be(connected, method.value, around):
+            return f"`{files.modules[file].brief(method)}` may load weights that hold it"
     return ""
 
 
@@ -49,10 +47,8 @@ def _is_read(connected: Connected, read: cst.Attribute, file: int, name: str, ma
 
 def _asked_for(connected: Connected, node: cst.CSTNode, file: int) -> set[str]:
     """Return the layers that conditions around a node ask for, by class or by name."""
-    index = connected.files.modules[file].index
-    found: set[str] = set()
-    child = node
-    for above in index.ancestors(node):
+    index, found = connected.files.modules[file].index, set[str]()
+    for above, child in index.climb(node):
         if isinstance(above, cst.If) and child is above.body:
             for one in (
                 *index.below(above.test, cst.Attribute),
@@ -62,7 +58,6 @@ def _asked_for(connected: Connected, node: cst.CSTNode, file: int) -> set[str]:
                 found |= {one.name for one in value if isinstance(one, Library)} & LAYERS
             for text in index.below(above.test, cst.SimpleString):
                 found |= {layer for layer in LAYERS if str(text.evaluated_value) in layer}
-        child = above
     return found
 
 
@@ -70,9 +65,8 @@ def freezes_norms(connected: Connected) -> bool:
     """Whether norms are put into evaluation one by one."""
     return any(
         "Norm" in kind
-        for file, module in enumerate(connected.files.modules)
-        for name in module.index.named.get("eval", ())
-        for kind in _asked_for(connected, name, file)
+        for method, file in connected.files.attributes("eval")
+        for kind in _asked_for(connected, method, file)
     )
 
 

@@ -60,15 +60,14 @@ class Compilation:
     def _compiled(self) -> list[tuple[cst.CSTNode, int, At | None]]:
         """What compiles something: the call or decorator, its file, and the model, if it is one."""
         found: list[tuple[cst.CSTNode, int, At | None]] = []
-        for file, module in enumerate(self.evaluation.files.modules):
-            for call in module.index.of(cst.Call):
-                if any(map(_is_compiler, self._value(call.func))):
-                    given = self._value(call.args[0].value) if call.args else ()
-                    found += [(call, file, made_by(one)) for one in given] or [(call, file, None)]
-                found += [(call, file, one) for one in self._compiled_in_place(call)]
-            for decorator in module.index.of(cst.Decorator):
-                if any(map(_is_compiler, self._value(decorator.decorator))):
-                    found.append((decorator, file, None))
+        for call, file in self.evaluation.files.of(cst.Call):
+            if any(map(_is_compiler, self._value(call.func))):
+                given = self._value(call.args[0].value) if call.args else ()
+                found += [(call, file, made_by(one)) for one in given] or [(call, file, None)]
+            found += [(call, file, one) for one in self._compiled_in_place(call)]
+        for decorator, file in self.evaluation.files.of(cst.Decorator):
+            if any(map(_is_compiler, self._value(decorator.decorator))):
+                found.append((decorator, file, None))
         return found
 
     def _compiled_in_place(self, call: cst.Call) -> Iterator[At | None]:

@@ -88,13 +88,7 @@ class DeviceCopy:
 
 def all_copies(evaluation: Evaluation) -> Several[DeviceCopy]:
     """Yield the copies of connected files, in the order of the files and of the walk."""
-    for file in range(len(evaluation.files.modules)):
-        yield from device_copies(evaluation, file)
-
-
-def device_copies(evaluation: Evaluation, file: int) -> Several[DeviceCopy]:
-    """Yield the copies of a file, in the order of the walk."""
-    for call in evaluation.index(file).of(cst.Call):
+    for call, file in evaluation.files.of(cst.Call):
         func = call.func
         if not isinstance(func, cst.Attribute) or func.attr.value not in MOVES:
             continue

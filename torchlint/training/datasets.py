@@ -204,8 +204,7 @@ def makes_sparse(evaluation: Evaluation) -> bool:
     return any(
         last_name(call.func).startswith("to_sparse")
         or evaluation.library(call.func).startswith(SPARSE)
-        for module in evaluation.files.modules
-        for call in module.index.of(cst.Call)
+        for call, _ in evaluation.files.of(cst.Call)
     )
 
 

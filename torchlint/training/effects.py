@@ -75,11 +75,10 @@ class Effects:
             self.direct[at] = self.inner[at] = frozenset()
             for _, call in unit.callers.values():
                 run.setdefault(id(call), []).append(at)
-        for file, module in enumerate(self.evaluation.files.modules):
-            for call in module.index.of(cst.Call):
-                unit = unit_around(self.evaluation, call, file)
-                targets = tuple(run.get(id(call), ()))
-                self.sites[unit.at].append(self._site(call, unit, targets))
+        for call, file in self.evaluation.files.of(cst.Call):
+            unit = unit_around(self.evaluation, call, file)
+            targets = tuple(run.get(id(call), ()))
+            self.sites[unit.at].append(self._site(call, unit, targets))
         found = [site for sites in self.sites.values() for site in sites]
         self.train = any(Effect.BACKWARD in site.effects for site in found)
         self._spread()
@@ -174,13 +173,11 @@ class Effects:
 
 def unit_around(evaluation: Evaluation, node: cst.CSTNode, file: int) -> Unit:
     """Return the scope that a node is evaluated in: defaults and decorators are outside of it."""
-    child = node
-    for above in evaluation.index(file).ancestors(node):
+    for above, child in evaluation.index(file).climb(node):
         if isinstance(above, _SCOPES) and (
             isinstance(above, cst.Module) or child is getattr(above, "body", None)
         ):
             return evaluation.units[evaluation.at(above, file)]
-        child = above
     raise ValueError("a node of no module")
 
 

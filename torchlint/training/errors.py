@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.training.between import climb
 from torchlint.training.effects import leading_to
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ def catches(effects: Effects, effect: Effect) -> bool:
 def _is_tried(evaluation: Evaluation, node: cst.CSTNode, outer: cst.CSTNode, file: int) -> bool:
     return any(
         evaluation.library(kind) in _RAISED if kind else True
-        for above, child in climb(evaluation, node, outer, file)
+        for above, child in evaluation.index(file).climb(node, outer)
         if isinstance(above, (cst.Try, cst.TryStar)) and child is above.body
         for handler in above.handlers
         for kind in _kinds(handler.type)

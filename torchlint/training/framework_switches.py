@@ -9,7 +9,6 @@ import libcst as cst
 
 from torchlint.semantics.arguments import given_to
 from torchlint.semantics.values import Nothing, Number, Text, Truth
-from torchlint.syntax.calls import last_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -57,10 +56,10 @@ def unset_switches(
 
 def _owners(script: Script, method: str) -> Iterator[cst.BaseExpression]:
     """Yield what a method is called of, in connected files."""
-    for module in script.connected.files.modules:
-        for call in module.index.of(cst.Call) if method in module.index.named else ():
-            if isinstance(call.func, cst.Attribute) and last_name(call.func) == method:
-                yield call.func.value
+    files = script.connected.files
+    for asked, file in files.attributes(method):
+        if isinstance(files.modules[file].parent(asked), cst.Call):
+            yield asked.value
 
 
 def _is_no(given: Argument) -> bool:

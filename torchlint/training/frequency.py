@@ -17,7 +17,7 @@ from torchlint.semantics.loaders import arguments
 from torchlint.semantics.run import GRAD
 from torchlint.semantics.tables.torch_classes import LOADERS
 from torchlint.semantics.values import At, Function, Truth
-from torchlint.training.between import climb, conditions, loop_of
+from torchlint.training.between import conditions, loop_of
 from torchlint.training.effects import Effect, Effects, unit_around
 from torchlint.training.guards import decision, is_open
 
@@ -117,7 +117,7 @@ class Frequencies:
         unit = unit_around(self.evaluation, node, file)
         outer: cst.CSTNode = unit.node
         ways: Sequence[Frequency] = ()
-        for above, child in climb(self.evaluation, node, outer, file):
+        for above, child in self.evaluation.index(file).climb(node, outer):
             loop = loop_of(above, child)
             at = self.evaluation.at(loop, file) if loop is not None else None
             rate = self.rate_of(at) if at is not None else None

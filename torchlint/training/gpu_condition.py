@@ -56,8 +56,7 @@ def _asked(evaluation: Evaluation) -> set[str]:
     """Return what the connected files ask to know which device there is."""
     return {
         one.name
-        for module in evaluation.files.modules
-        for call in module.index.of(cst.Call)
+        for call, _ in evaluation.files.of(cst.Call)
         for one in evaluation.value(call.func)
         if isinstance(one, Library) and (one.name in AVAILABLE or one.name.startswith(ANY))
     }
@@ -102,8 +101,8 @@ def _bound(evaluation: Evaluation, at: At, scope: Scope, name: str) -> Value:
 def _precedes(evaluation: Evaluation, binding: Binding, scope: Scope, at: At) -> bool:
     """Whether a binding has certainly run where a call does: its block is around the call."""
     index = evaluation.index(at.file)
-    block = next(one for one in index.ancestors(binding.node)
-                 if isinstance(one, (cst.BaseSuite, cst.Module)))  # fmt: skip
+    around_it = index.ancestors(binding.node)
+    block = next(one for one in around_it if isinstance(one, (cst.BaseSuite, cst.Module)))
     place: cst.CSTNode = evaluation.node(at)
     around = index.scope(place).function()
     if around is not scope:

@@ -23,7 +23,7 @@ from torchlint.semantics.values import (
     Truth,
 )
 from torchlint.syntax.chains import dotted
-from torchlint.training.between import climb, conditions, last_of
+from torchlint.training.between import conditions, last_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,7 +87,7 @@ def _around(
     evaluation: Evaluation, node: cst.CSTNode, outer: cst.CSTNode, file: int
 ) -> Guard | None:
     """Return the guard that statements around a node are, whatever their conditions ask."""
-    for above, child in climb(evaluation, node, outer, file):
+    for above, child in evaluation.index(file).climb(node, outer):
         match above:
             case cst.If(test=test, body=body) if child is body:
                 if isinstance(last_of(body), (cst.Raise, cst.Break)):

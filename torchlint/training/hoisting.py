@@ -19,15 +19,13 @@ _LOADER = re.compile(r"_?(data|batch)?_?(loader|iter|dl)$", re.IGNORECASE)
 
 def loops_around(module: Module, node: cst.CSTNode) -> Iterator[cst.For | cst.While]:
     """Yield the loops of a function whose turns evaluate a node, from the inside out."""
-    child = node
-    for above in module.index.ancestors(node):
+    for above, child in module.index.climb(node):
         if isinstance(above, (cst.FunctionDef, cst.Lambda, cst.ClassDef)):
             return
         if isinstance(above, (cst.For, cst.While)) and (
             child is above.body or child is getattr(above, "test", None)
         ):
             yield above
-        child = above
 
 
 def is_unchanged(module: Module, node: cst.BaseExpression, loop: cst.For | cst.While) -> bool:
@@ -65,8 +63,7 @@ def free_name(module: Module, names: Iterable[str], place: cst.CSTNode) -> str |
 
 def plain_statement(module: Module, node: cst.CSTNode) -> cst.SimpleStatementLine | cst.For | None:
     """Return the statement that evaluates an expression once, before all else that it does."""
-    child = node
-    for above in module.index.ancestors(node):
+    for above, child in module.index.climb(node):
         match above:
             case cst.SimpleStatementLine():
                 return above
@@ -76,7 +73,6 @@ def plain_statement(module: Module, node: cst.CSTNode) -> cst.SimpleStatementLin
                 return None
             case cst.CompFor() | cst.BaseStatement():
                 return None
-        child = above
     return None
 
 

@@ -174,22 +174,17 @@ def _is_host(one: Alternative) -> bool:
 
 def _end(evaluation: Evaluation, call: cst.Call, file: int) -> cst.Call:
     """Return the call that makes a number of a copy (``t.cpu().item()``), else the copy itself."""
-    node: cst.CSTNode = call
-    for above in evaluation.index(file).ancestors(call):
+    for above, node in evaluation.index(file).climb(call):
         match above:
             case cst.Call(func=cst.Attribute(attr=cst.Name("item"))) if above.func is node:
                 return above
-            case cst.Attribute(attr=cst.Name(name)) if name in ON_THE_WAY:
-                pass
-            case cst.Arg():
-                pass
             case cst.Call(func=func) if func is not node:
                 return above if evaluation.library(func) in CONVERSIONS else call
-            case cst.Call():
-                pass
-            case _:
+            case cst.Attribute(attr=cst.Name(name)) if name not in ON_THE_WAY:
                 break
-        node = above
+            case cst.Attribute() | cst.Arg() | cst.Call():
+                continue
+        break
     return call
 
 

@@ -43,9 +43,8 @@ class Condition:
 
 def conditions_around(uses: Uses, node: cst.CSTNode, file: int) -> frozenset[Condition]:
     """Return the conditions that a node stands under in its function."""
-    module, child = uses.module(file), node
-    found: set[Condition] = set()
-    for above in module.index.ancestors(node):
+    module, found = uses.module(file), set[Condition]()
+    for above, child in module.index.climb(node):
         if isinstance(above, SCOPES):
             break
         if isinstance(above, (cst.If, cst.IfExp)) and child is not above.test:
@@ -53,7 +52,6 @@ def conditions_around(uses: Uses, node: cst.CSTNode, file: int) -> frozenset[Con
             if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
                 test, truth = test.expression, not truth
             found.add(Condition(module.bare(test), truth, is_true(uses.value(test))))
-        child = above
     return frozenset(found)
 
 

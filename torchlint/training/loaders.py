@@ -168,11 +168,8 @@ def loaders_in(value: Value, *, inside: bool = False) -> dict[At, None]:
 def asked_for(evaluation: Evaluation, *names: str) -> frozenset[At]:
     """Return the loaders that something asks for an attribute."""
     found: dict[At, None] = {}
-    for module in evaluation.files.modules:
-        for name in (one for word in names for one in module.index.named.get(word, ())):
-            above = module.parent(name)
-            if isinstance(above, cst.Attribute) and above.attr is name:
-                found |= loaders_in(evaluation.value(above.value))
+    for asked, _ in evaluation.files.attributes(*names):
+        found |= loaders_in(evaluation.value(asked.value))
     return frozenset(found)
 
 
@@ -264,13 +261,12 @@ def _hands(evaluation: Evaluation) -> dict[At, bool]:
     for unit in evaluation.units.values():
         if not unit.callers:
             found |= dict.fromkeys(loaders_in(unit.returned.value, inside=True), False)
-    for module in evaluation.files.modules:
-        for call in module.index.of(cst.Call):
-            called = evaluation.value(call.func)
-            if any(isinstance(one, Library) and is_of_library(one.name) for one in called):
-                continue
-            is_seen = bool(called) and all(isinstance(one, (Function, Class)) for one in called)
-            for arg in call.args:
-                for at in loaders_in(evaluation.value(arg.value), inside=True):
-                    found[at] = found.get(at, True) and is_seen
+    for call, _ in evaluation.files.of(cst.Call):
+        called = evaluation.value(call.func)
+        if any(isinstance(one, Library) and is_of_library(one.name) for one in called):
+            continue
+        is_seen = bool(called) and all(isinstance(one, (Function, Class)) for one in called)
+        for arg in call.args:
+            for at in loaders_in(evaluation.value(arg.value), inside=True):
+                found[at] = found.get(at, True) and is_seen
     return found

@@ -152,15 +152,13 @@ class ModelCalls:
         """The models whose parameters are told to need no gradients, by what made them."""
         found: list[Alternative] = []
         value = self.evaluation.value
-        for module in self.evaluation.files.modules:
-            index = module.index
-            for name in index.named.get("requires_grad_", ()):
-                match module.parent(module.parent(name) or name):
-                    case cst.Call(func=cst.Attribute(value=owner), args=[arg]):
-                        found += value(owner) if value(arg.value) == _FALSE else ()
-            for name in index.named.get("requires_grad", ()):
-                loop, assign = index.nearest(name, cst.For), index.nearest(name, cst.Assign)
-                if loop and assign and value(assign.value) == _FALSE:
+        for node, file in self.evaluation.files.attributes("requires_grad_", "requires_grad"):
+            index = self.evaluation.index(file)
+            loop, assign = index.nearest(node, cst.For), index.nearest(node, cst.Assign)
+            match index.parent(node):
+                case cst.Call(args=[arg]) if value(arg.value) == _FALSE:
+                    found += value(node.value)
+                case cst.AssignTarget() if loop and assign and value(assign.value) == _FALSE:
                     found += value(loop.iter)
         made = {getattr(one, "call", None) for one in found}
         made |= {at for one in found if isinstance(one, Parameters) for at in one.models}

@@ -79,14 +79,13 @@ class Uses:
     @cached_property
     def _reads(self) -> dict[int, list[cst.Name]]:
         found: dict[int, list[cst.Name]] = {}
-        for module in self.evaluation.files.modules:
-            for name in module.index.of(cst.Name):
-                bindings: Iterable[Binding] = self.evaluation.bindings(name)
-                if not bindings and id(name) in self.evaluation.values:
-                    owner = module.index.scope(name).owner(name.value)
-                    bindings = owner.bindings[name.value] if owner is not None else ()
-                for binding in bindings:
-                    found.setdefault(id(binding), []).append(name)
+        for name, file in self.evaluation.files.of(cst.Name):
+            bindings: Iterable[Binding] = self.evaluation.bindings(name)
+            if not bindings and id(name) in self.evaluation.values:
+                owner = self.evaluation.index(file).scope(name).owner(name.value)
+                bindings = owner.bindings[name.value] if owner is not None else ()
+            for binding in bindings:
+                found.setdefault(id(binding), []).append(name)
         return found
 
     def reads(self, binding: Binding) -> list[cst.Name]:

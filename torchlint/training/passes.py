@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.training.between import climb, conditions, loop_of
+from torchlint.training.between import conditions, loop_of
 from torchlint.training.effects import unit_around
 from torchlint.training.guards import Guard, decision
 from torchlint.training.loaders import loaders_in
@@ -85,7 +85,7 @@ def _around(  # noqa: PLR0917 - a place, and the way that led to it
     A loop that takes another loader in each turn is none of them.
     """
     unit, inner = unit_around(evaluation, node, file), node
-    for above, child in climb(evaluation, node, unit.node, file):
+    for above, child in evaluation.index(file).climb(node, unit.node):
         loop = loop_of(above, child)
         if loop is not None and not _selects(evaluation, loop, file, loader):
             between = guard or decision(evaluation, inner, above, file).guard

@@ -1,20 +1,17 @@
 """Copies from a GPU to the host that nobody waits for, and what reads them too early.
 
-``x.to("cpu", non_blocking=True)`` gives a tensor that is filled while Python goes on, and so does
-``pinned.copy_(x, non_blocking=True)``; a copy into ordinary memory waits by itself.
+``x.to("cpu", non_blocking=True)`` gives a tensor that is filled while Python goes on.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from torchlint.semantics.tables.tensors import BOOLS, NUMBERS, VIEWS
 from torchlint.semantics.values import Device, Function, Library, Tensor, Truth, Unknown
-from torchlint.syntax.calls import argument_of, has_keyword, keywords, last_name
-from torchlint.training.copies import device_copies
+from torchlint.syntax.calls import has_keyword, last_name
 from torchlint.training.effects import unit_around
 from torchlint.training.host_reads import CONVERSIONS, SHOWS, host_reads
 from torchlint.training.read_uses import readers, targets_of
@@ -23,81 +20,42 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchlint.semantics.evaluation import Evaluation
-    from torchlint.semantics.values import Alternative
+    from torchlint.training.copies import DeviceCopy
+    from torchlint.training.script import Script
 
 # What a tensor is asked without its numbers, or handed on with no wait.
-LOOKS = NUMBERS | BOOLS | frozenset(
-    "shape device dtype ndim size stride type to cuda pin_memory copy_ record_stream".split()
-)  # fmt: skip
+_LOOKS = "shape device dtype ndim size stride type to cuda pin_memory copy_ record_stream"
+LOOKS = NUMBERS | BOOLS | frozenset(_LOOKS.split())
 SAME = VIEWS | frozenset({"data", "T", "mT"})
 # Methods that wait, whatever has them, and those that do where they are not told otherwise.
 WAITS = frozenset({"synchronize", "wait", "query", "barrier", "elapsed_time"})
 MOVES = frozenset({"to", "cuda"})
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class HostCopy:
-    """A copy to the host that is not waited for.
-
-    ``flag`` is the argument that says so, ``result`` the expression whose memory is filled.
-    ``certain``: it comes from a GPU, and that memory is pinned, so that nothing waits by itself.
-    """
-
-    call: cst.Call
-    flag: cst.Arg
-    result: cst.BaseExpression
-    certain: bool
-
-
-def host_copies(evaluation: Evaluation, file: int) -> Iterator[HostCopy]:
-    """Yield the copies of tensors to the host that may go on behind the script."""
-    moves = {id(copy.node): copy for copy in device_copies(evaluation, file)}
-    for call in evaluation.index(file).of(cst.Call):
-        asked = argument_of(call, "non_blocking", 1)
-        flag = next((arg for arg in call.args if arg.value is asked), None)
-        if flag is None or evaluation.value(flag.value) != (Truth(True),):
-            continue
-        match call.func:
-            case cst.Attribute(attr=cst.Name("to")) if id(call) in moves:
-                copy = moves[id(call)]
-                devices = _devices(copy.value)
-                if copy.target is Device.HOST and devices != {Device.HOST}:
-                    yield HostCopy(call, flag, call, Device.CUDA in devices)
-            case cst.Attribute(value=owner, attr=cst.Name("copy_")):
-                devices = _devices(evaluation.value(call.args[0].value))
-                if Device.CUDA not in _devices(evaluation.value(owner)):
-                    pinned = _is_pinned(evaluation, owner)
-                    yield HostCopy(call, flag, owner, pinned and Device.CUDA in devices)
-
-
-def _devices(value: tuple[Alternative, ...]) -> set[Device]:
-    return {one.device if isinstance(one, Tensor) else Device.UNKNOWN for one in value}
-
-
-def _is_pinned(evaluation: Evaluation, node: cst.BaseExpression) -> bool:
-    """Whether a name is certainly one of pinned memory of the host."""
-    made = [one.value for one in evaluation.bindings(node)]
-    return bool(made) and all(
-        isinstance(one, cst.Call)
-        and (
-            last_name(one.func) == "pin_memory"
-            or evaluation.value(keywords(one).get("pin_memory")) == (Truth(True),)
+def host_copies(script: Script) -> Iterator[DeviceCopy]:
+    """Yield the copies of a file from a GPU, as far as is known, that may go on behind it."""
+    evaluation = script.connected.evaluation
+    for copy in script.connected.copies:
+        is_to_host = copy.file == script.file and copy.target is Device.HOST
+        is_from_host = all(
+            isinstance(one, Tensor) and one.device is Device.HOST for one in copy.value
         )
-        for one in made
-    )
+        asks = evaluation.value(copy.non_blocking) == (Truth(True),)
+        if is_to_host and asks and not is_from_host:
+            yield copy
 
 
-def first_read(evaluation: Evaluation, file: int, copy: HostCopy) -> cst.CSTNode | None:
+def first_read(evaluation: Evaluation, file: int, copy: DeviceCopy) -> cst.CSTNode | None:
     """Return what reads a copy on the host before anything can have waited for it."""
-    index, start = evaluation.index(file), evaluation.index(file).end(copy.call)
+    index, start = evaluation.index(file), evaluation.index(file).end(copy.node)
     found = [one for one in _reads(evaluation, file, copy) if index.end(one) >= start]
     read = min(found, key=index.order, default=None)
     if read is None:
         return None
     stop = index.end(evaluation.module(file).smallest_statement(read))
-    function = unit_around(evaluation, copy.call, file).node
+    function = unit_around(evaluation, copy.node, file).node
     for call in index.below(function, cst.Call):
-        if call is copy.call or index.inside(read, call):
+        if call is copy.node or index.inside(read, call):
             continue  # what is called with the read comes after it
         if index.end(call) >= start:
             name = last_name(call.func)
@@ -109,19 +67,10 @@ def first_read(evaluation: Evaluation, file: int, copy: HostCopy) -> cst.CSTNode
     return None if waits else read
 
 
-def _reads(evaluation: Evaluation, file: int, copy: HostCopy) -> Iterator[cst.CSTNode]:
+def _reads(evaluation: Evaluation, file: int, copy: DeviceCopy) -> Iterator[cst.CSTNode]:
     """Yield what reads a copy, through its views and the names that it is given."""
     index = evaluation.index(file)
-    waiting: list[cst.CSTNode] = [copy.result]
-    if copy.result is not copy.call:
-        bound = evaluation.bindings(copy.result)
-        names = index.named.get(getattr(copy.result, "value", ""), ())
-        block = index.parent(evaluation.module(file).statement(copy.call)) or copy.call
-        waiting = [
-            one
-            for one in names
-            if bound and evaluation.bindings(one) == bound and index.inside(one, block)
-        ]
+    waiting: list[cst.CSTNode] = [copy.node]
     for node in waiting:  # it grows
         parent = index.parent(node)
         above = None if parent is None else index.parent(parent)

@@ -44,8 +44,7 @@ class Precisions:
         """Whether anything seen chooses a precision for whole regions, or for the process."""
         return any(
             isinstance(one, Library) and self._chooses(one.name, call)
-            for module in self.evaluation.files.modules
-            for call in module.index.of(cst.Call)
+            for call, _ in self.evaluation.files.of(cst.Call)
             for one in self.evaluation.value(call.func)
         )
 

@@ -77,8 +77,7 @@ def _upwards(
     evaluation: Evaluation, node: cst.CSTNode, file: int
 ) -> Iterator[tuple[Use | None, cst.CSTNode]]:
     """Yield the use that an expression has, with None the names that it is given."""
-    child = node
-    for above in evaluation.index(file).ancestors(node):
+    for above, child in evaluation.index(file).climb(node):
         use = ENDS.get(type(above))
         match above:
             case cst.Call() if child is not above.func:
@@ -100,7 +99,6 @@ def _upwards(
         if use is not None:
             yield use, above
             return
-        child = above
 
 
 def targets_of(statement: cst.CSTNode) -> Iterator[cst.BaseExpression]:

@@ -88,14 +88,9 @@ def epochs(connected: Connected, sampler: Sampler) -> list[Around]:
 
 def may_be_told(evaluation: Evaluation, sampler: Sampler) -> bool:
     """Whether anything may tell a sampler the epoch: code that is not seen may, by the loader."""
-    for module in evaluation.files.modules:
-        for name in module.index.named.get("set_epoch", ()):
-            above = module.parent(name)
-            if isinstance(above, cst.Attribute) and above.attr is name:
-                value = evaluation.value(above.value)
-                if not value or any(_may_be(one, sampler) for one in value):
-                    return True
-    return not sampler.loader.is_seen
+    told = [evaluation.value(one.value) for one, _ in evaluation.files.attributes("set_epoch")]
+    is_told = any(not value or any(_may_be(one, sampler) for one in value) for value in told)
+    return is_told or not sampler.loader.is_seen
 
 
 def _may_be(one: Alternative, sampler: Sampler) -> bool:
@@ -109,8 +104,7 @@ def draw_alike(evaluation: Evaluation) -> bool:
     """Whether all processes draw the same: no seed is more than a number, with the rank perhaps."""
     return all(
         isinstance(one, Number)
-        for module in evaluation.files.modules
-        for call in module.index.of(cst.Call)
+        for call, _ in evaluation.files.of(cst.Call)
         if evaluation.library(call.func) in SEEDS
         for arg in call.args
         for one in evaluation.value(arg.value)

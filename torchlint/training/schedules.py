@@ -58,9 +58,8 @@ def is_early(steps: Steps, call: cst.Call, value: Value, file: int) -> bool | No
     starts = {unit.at: unit.node for unit, _ in ways if not unit.callers}
     found = [_is_first(steps.region(node, at.file), steps, call) for at, node in starts.items()]
     sets_count = any(  # `scheduler.last_epoch = start - 1`: the next step is meant to be the first
-        isinstance(module.parent(module.parent(name) or name), cst.AssignTarget)
-        for module in evaluation.files.modules
-        for name in module.index.named.get("last_epoch", ())
+        isinstance(evaluation.index(at).parent(one), cst.AssignTarget)
+        for one, at in evaluation.files.attributes("last_epoch")
     )
     if not found or False in found or sets_count:
         return False
@@ -158,13 +157,12 @@ def _has_length(evaluation: Evaluation, node: cst.CSTNode | None, file: int, dep
 def is_alone(evaluation: Evaluation, call: cst.Call, value: Value) -> bool:
     """Whether nothing else is seen to move a schedule on, or gets it and may do so."""
     mine = {one for one in value if isinstance(one, Object)}
-    for module in evaluation.files.modules:
-        for other in module.index.of(cst.Call):
-            given: list[cst.CSTNode | None] = [arg.value for arg in other.args]
-            if last_name(other.func) == "step":
-                given = [getattr(other.func, "value", None)]
-            elif is_known(evaluation.value(other.func)):
-                continue
-            if other is not call and any(mine & {*evaluation.value(one)} for one in given):
-                return False
+    for other, _ in evaluation.files.of(cst.Call):
+        given: list[cst.CSTNode | None] = [arg.value for arg in other.args]
+        if last_name(other.func) == "step":
+            given = [getattr(other.func, "value", None)]
+        elif is_known(evaluation.value(other.func)):
+            continue
+        if other is not call and any(mine & {*evaluation.value(one)} for one in given):
+            return False
     return True

@@ -187,11 +187,7 @@ class Connected:
         """Whether anything in them is seen to be on a GPU, to go there, or to ask for one."""
         return (
             any(name.startswith(ACCELERATORS) for name in self._names)
-            or any(
-                isinstance(module.parent(name), cst.Attribute)
-                for module in self.files.modules
-                for name in module.index.named.get("cuda", ())  # ``x.cuda()``
-            )
+            or any(self.files.attributes("cuda"))  # ``x.cuda()``
             or any(getattr(one, "device", None) is Device.CUDA for one in self._met)
         )
 
@@ -231,10 +227,7 @@ class Connected:
     def calls(self, name: str) -> bool:
         """Whether any of the files calls something of a library."""
         return any(
-            self.evaluation.library(call.func) == name
-            for module in self.files.modules
-            if name.rpartition(".")[2] in module.index.named
-            for call in module.index.of(cst.Call)
+            self.evaluation.library(call.func) == name for call, _ in self.files.of(cst.Call)
         )
 
     def script(self, path: str, module: Module, settings: Settings) -> Script:

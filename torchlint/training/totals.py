@@ -118,18 +118,17 @@ class Total:
         A division may be made by a reciprocal on the device, which rounds otherwise.
         """
         found: list[cst.BaseExpression] = []
-        child: cst.CSTNode = read.node
-        for above in self.script.module.index.ancestors(read.node):
+        for above, child in self.script.module.index.climb(read.node):
             match above:
                 case cst.BinaryOperation(operator=cst.Multiply(), left=left, right=right):
                     found.append(right if left is child else left)
                 case cst.BinaryOperation(operator=cst.Add(), right=right) if right is child:
-                    pass
+                    continue
                 case _:
-                    break
-            child = above
-        is_term = self.script.module.parent(child) is self.statement
-        return found if is_term and all(_is_number(self.script, one) for one in found) else None
+                    is_term = above is self.statement
+                    is_known = all(_is_number(self.script, one) for one in found)
+                    return found if is_term and is_known else None
+        return None
 
 
 def totals_fed(script: Script, read: HostRead) -> tuple[Total, ...]:

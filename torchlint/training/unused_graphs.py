@@ -7,33 +7,43 @@ where it is handed to code that is not seen, or returned to it, that may ask for
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import libcst as cst
 
 from torchlint.semantics.sets import flat
+from torchlint.semantics.tables.tensors import KNOWN
 from torchlint.semantics.values import (
     UNKNOWN,
     At,
     Dictionary,
     Instance,
+    Library,
     Method,
     Sequence,
     Tensor,
     Unknown,
 )
-from torchlint.training.asked import assignments
-from torchlint.training.effects import unit_around
+from torchlint.syntax.calls import last_name
+from torchlint.training.asked import GOES_BACK, assignments
+from torchlint.training.between import loops
+from torchlint.training.effects import Effect, unit_around
 from torchlint.training.model_calls import Recording
-from torchlint.training.same_bits import HOOKS
+from torchlint.training.same_bits import HOOKS, METHODS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from torchlint.semantics.cells import Unit
     from torchlint.semantics.evaluation import Evaluation
     from torchlint.semantics.values import Alternative, Value
     from torchlint.training.asked import Asked
     from torchlint.training.model_calls import ModelCalls
+
+Place: TypeAlias = cst.FunctionDef | cst.For | cst.While | cst.BaseSmallStatement
+
+_PLAIN = ((Library("builtins.staticmethod"),), (Library("builtins.classmethod"),))
+_NODES = (cst.Name, cst.Attribute, cst.Call)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,27 +71,23 @@ class UnusedGraphs:
     found: list[UnusedGraph] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        modules, given_away, refused = self.evaluation.files.modules, set[At](), set[At]()
-        for call in (one for module in modules for one in module.index.of(cst.Call)):
-            if isinstance(call.func, cst.Attribute) and call.func.attr.value == "numpy":
-                refused |= self.graph(call.func.value)  # it refuses what is recorded
-        for file in range(len(modules)):
-            for node in self._handed_over(file):
-                given_away |= self.graph(node)
-        for file, module in enumerate(modules):
-            for call in module.index.of(cst.Call):
-                at, func = self.evaluation.at(call, file), self.evaluation.value(call.func)
-                if at not in self.graph(call) or at in refused:
-                    continue
-                sees, recording = at not in given_away, self.models.recording(at)
-                if (
-                    recording not in (Recording.OFF, Recording.UNKNOWN)
-                    and not self.asked.of(call, file)
-                    and self.models.records(at)
-                    and (sees or (self.asked.effects.train and self._is_evaluated(call, file)))
-                ):
-                    knows = all(hasattr(one, "call") or hasattr(one, "at") for one in func)
-                    self.found.append(UnusedGraph(call, file, recording, sees, knows))
+        files = self.evaluation.files
+        # `.numpy()` refuses what is recorded
+        refused = {at for one, _ in files.attributes("numpy") for at in self.graph(one.value)}
+        given_away = {at for node in self._handed_over() for at in self.graph(node)}
+        for call, file in files.of(cst.Call):
+            at, func = self.evaluation.at(call, file), self.evaluation.value(call.func)
+            if at not in self.graph(call) or at in refused:
+                continue
+            sees, recording = at not in given_away, self.models.recording(at)
+            if (
+                recording not in (Recording.OFF, Recording.UNKNOWN)
+                and not self.asked.of(call, file)
+                and self.models.records(at)
+                and (sees or (self.asked.effects.train and self._is_evaluated(call, file)))
+            ):
+                knows = all(hasattr(one, "call") or hasattr(one, "at") for one in func)
+                self.found.append(UnusedGraph(call, file, recording, sees, knows))
 
     def graph(self, node: cst.CSTNode) -> set[At]:
         """Return the runs of models that autograd would go back through from an expression."""
@@ -106,25 +112,25 @@ class UnusedGraphs:
 
     # -- what goes to code that is not seen ----------------------------------------------------
 
-    def _handed_over(self, file: int) -> Iterator[cst.BaseExpression]:
+    def _handed_over(self) -> Iterator[cst.BaseExpression]:
         """Yield what is passed or returned to code that is not seen, or kept for it."""
-        index = self.evaluation.index(file)
-        if any(word in one.index.named for one in self.evaluation.files.modules for word in HOOKS):
-            yield from index.of(cst.Call)  # the hooks may keep what it computes
-        for call in index.of(cst.Call):
+        files, units = self.evaluation.files, self.evaluation.units
+        hooks = any(word in one.index.named for one in files.modules for word in HOOKS)
+        for call, _ in files.of(cst.Call):
+            if hooks:
+                yield call  # the hooks may keep what it computes
             if self.is_unseen(call):
                 yield from (arg.value for arg in call.args)
-        for kind in (cst.Return, cst.Yield):
-            for node in index.of(kind):
-                given = getattr(node.value, "item", node.value)  # type: ignore[attr-defined]
-                if given is not None and not unit_around(self.evaluation, node, file).callers:
-                    yield given
-        for one in index.of(cst.Lambda):
-            if not self.evaluation.units[self.evaluation.at(one, file)].callers:
+        for node, file in files.of(cst.Return, cst.Yield):
+            value = getattr(node, "value", None)
+            given = getattr(value, "item", value)
+            if given is not None and not unit_around(self.evaluation, node, file).callers:
+                yield given
+        for one, file in files.of(cst.Lambda):
+            if not units[self.evaluation.at(one, file)].callers:
                 yield one.body
-
-        pairs = list(assignments(index.of(cst.Assign)))
-        pairs += [(one.value, one.target) for one in index.of(cst.AugAssign)]
+        pairs = [*assignments(one for one, _ in files.of(cst.Assign))]
+        pairs += [(one.value, one.target) for one, _ in files.of(cst.AugAssign)]
         yield from (value for value, target in pairs if self._is_for_others(target))
 
     def _is_for_others(self, target: cst.BaseExpression) -> bool:
@@ -152,3 +158,78 @@ class UnusedGraphs:
 
 def _is_unseen(one: Alternative) -> bool:
     return isinstance(one, Unknown) or (isinstance(one, Method) and _is_unseen(one.owner))
+
+
+# -- where gradients can be turned off -----------------------------------------------------------
+
+
+def place_without(graphs: UnusedGraphs, one: UnusedGraph, *, decorates: bool) -> Place | None:
+    """Return the largest function, loop or statement around a run that asks for no gradient."""
+    unit = unit_around(graphs.evaluation, one.node, one.file)
+    statement = unit.module.smallest_statement(one.node)
+    around = loops(graphs.evaluation, one.node, unit.node, one.file)
+    if isinstance(unit.node, cst.FunctionDef) and decorates and _is_plain(graphs, unit):
+        around.insert(0, unit.node)
+    for place in (*around, statement):
+        if isinstance(place, (cst.FunctionDef, cst.For, cst.While, cst.BaseSmallStatement)) and (
+            _asks_nothing(graphs, one, unit, place)
+        ):
+            return place
+    return None
+
+
+def _is_plain(graphs: UnusedGraphs, unit: Unit) -> bool:
+    """Whether a function is not decorated, and neither runs nor gives back what is not seen."""
+    assert isinstance(unit.node, cst.FunctionDef)
+    return (
+        unit.node.asynchronous is None
+        and all(graphs.evaluation.value(one.decorator) in _PLAIN for one in unit.node.decorators)
+        and not any(map(graphs.is_unseen, unit.module.index.below(unit.node, cst.Call)))
+        and not graphs.graph_of(unit.returned.value)
+    )
+
+
+def _asks_nothing(graphs: UnusedGraphs, one: UnusedGraph, unit: Unit, place: cst.CSTNode) -> bool:
+    """Whether no gradient is asked in or of a part of a scope, as far as all of it is seen."""
+    index, effects = unit.module.index, graphs.asked.effects
+    sites = [
+        site
+        for site in effects.sites[unit.at]
+        if site.node is not one.node and index.inside(site.node, place)
+    ]
+    done = {effect for site in sites for each in effects.of_site(site) for effect in each}
+    return (
+        not any(True for kind in (cst.Yield, cst.Await) for _ in index.below(place, kind))
+        and not done & {*GOES_BACK, Effect.STEP}
+        and not any(_may_ask(graphs, site.node) for site in sites)
+        and not any(
+            id(node) in graphs.asked.nodes and graphs.graph(node)
+            for kind in _NODES
+            for node in index.below(place, kind)
+            if not index.inside(node, one.node)
+        )
+    )
+
+
+def _may_ask(graphs: UnusedGraphs, call: cst.Call) -> bool:
+    """Whether code that is not seen may ask a gradient of its own: it is given no result."""
+    return (
+        graphs.is_unseen(call)
+        and last_name(call.func) not in KNOWN | METHODS
+        and not any(graphs.graph(arg.value) for arg in call.args)
+    )
+
+
+def leaves(graphs: UnusedGraphs, one: UnusedGraph, place: cst.CSTNode) -> bool:
+    """Whether something with a graph leaves a place."""
+    unit = unit_around(graphs.evaluation, one.node, one.file)
+    index = unit.module.index
+    runs = {at for call in index.below(place, cst.Call) for at in graphs.graph(call)}
+    outside = [
+        node
+        for kind in _NODES
+        for node in index.below(unit.node, kind)
+        if not index.inside(node, place)
+    ]
+    kept = [value for pairs in graphs.asked.stores.values() for value, _, _ in pairs]
+    return any(graphs.graph(node) & runs for node in (*outside, *kept))

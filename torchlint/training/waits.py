@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.semantics.values import Truth
-from torchlint.syntax.calls import keywords
+from torchlint.syntax.calls import argument_of, keywords, last_name
 from torchlint.training.effects import unit_around
 from torchlint.training.pending import host_copies
 
@@ -70,7 +70,12 @@ def _reason(script: Script, call: cst.Call) -> Reason | None:
     unit = unit_around(evaluation, call, script.file).node
     loop = script.frequency(call).loop
     places = [unit if loop is None or loop.file != script.file else evaluation.node(loop), unit]
-    copies = [copy.call for copy in host_copies(evaluation, script.file)]
+    copies = [copy.node for copy in host_copies(script)]
+    copies += [
+        one  # ``pinned.copy_(x, non_blocking=True)``
+        for one in index.of(cst.Call)
+        if last_name(one.func) == "copy_" and argument_of(one, "non_blocking", 1) is not None
+    ]
     clocks = [one for one, _ in script.calls_of(*CLOCKS)]
     for reason, found in ((Reason.ORDER, copies), (Reason.MEASURE, clocks)):
         if any(_is_in(script, one, place) for place in places for one in found):

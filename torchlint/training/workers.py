@@ -20,7 +20,6 @@ from torchlint.semantics.values import (
     Text,
 )
 from torchlint.syntax.scopes import ScopeKind
-from torchlint.training.between import climb
 from torchlint.training.datasets import ITERABLE, run_by
 
 if TYPE_CHECKING:
@@ -91,11 +90,9 @@ def _local(evaluation: Evaluation, at: At) -> Local | None:
 def start_method(evaluation: Evaluation, loader: Loader) -> str:
     """Return how the workers of a loader are started: "" for Python's way, "unknown"."""
     found = list(loader.value("multiprocessing_context"))
-    for module in evaluation.files.modules if not found else ():
-        if "set_start_method" in module.index.named:
-            calls = [one for one in module.index.of(cst.Call) if one.args]
-            sets = [one for one in calls if evaluation.library(one.func) in SETS]
-            found += [one for call in sets for one in evaluation.value(call.args[0].value)]
+    for call, _ in evaluation.files.of(cst.Call) if not found else ():
+        if call.args and evaluation.library(call.func) in SETS:
+            found += evaluation.value(call.args[0].value)
     for one in found:
         if isinstance(one, Object) and one.kind in CONTEXTS and one.call:
             node = evaluation.node(one.call)
@@ -113,7 +110,7 @@ def started_by_import(
     Workers that are not forked import the file again, which must not start the training anew.
     """
     index = evaluation.index(file)
-    for above, child in climb(evaluation, node, evaluation.module(file).tree, file):
+    for above, child in evaluation.index(file).climb(node):
         match above:
             case cst.If(test=test) if child is above.body:
                 if any(name.value == "__name__" for name in index.below(test, cst.Name)):
