@@ -1,12 +1,12 @@
 """Gradients are accumulated over several batches, but a step of it stands in the wrong place.
 
 ## Why
-To train with a batch that does not fit, a script runs several backward passes before it lets the
-optimizer step.  A `zero_grad()` in every turn throws away what they have added up: the optimizer
-sees the last of the batches only, and all other passes were for nothing.
+To train with a batch that does not fit, a script runs several backward passes for each step of the
+optimizer. A `zero_grad()` in every turn throws away what they added up: only the last batch counts,
+and all other passes were for nothing.
 
-Clipping in every turn (TL607c) clips parts of a gradient; it belongs before the step.  A loss that
-is not divided by the number of batches (TL607b) makes the gradient that many times as large.
+TL607b: a loss that is not divided by the number of batches makes the gradient that many times as
+large. TL607c: clipping in every turn clips parts of a gradient; it belongs right before the step.
 
 ## Bad
     import torch
@@ -32,19 +32,17 @@ is not divided by the number of batches (TL607b) makes the gradient that many ti
                 optimizer.zero_grad()
 
 ## Leaves alone
-- Conditions on what the loop does not count, such as the epoch, and windows of one batch.
-- Backward passes under the condition of the step.
-- Steps that touch `.grad` themselves: the gradients of each batch may be kept elsewhere.
+- Conditions on what the loop does not count, such as the epoch; windows of one batch.
+- Backward passes under the condition of the step, and steps that touch `.grad` themselves.
 - TL607b: losses that are no mean or are divided by anything, and files that multiply or divide by
-  the number of batches, such as for a learning rate.
+  the number of batches, as for a learning rate.
 
-Information where it is not seen that the condition counts the turns of the loop, where another
-condition decides as well, and under a framework.
+It is information where more than the turns of the loop may decide, and under a framework.
 
 ## Fix safety
-Unsafe, since it changes the training, as it was meant to be: `zero_grad()` moves behind the step,
-and one is put before the loop, for what a last, incomplete window has left.  There is a fix only
-where the loss is divided already, and none under a framework.
+Unsafe, since it changes the training: `zero_grad()` moves behind the step, and one is put before
+the loop, for what a last, incomplete window has left. No fix where the loss is not divided, for
+TL607b and TL607c, and under a framework.
 
 ## Evidence
 `torchlint bench TL607` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time

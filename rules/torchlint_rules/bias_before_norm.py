@@ -1,46 +1,33 @@
 """A layer learns a bias that the normalisation after it subtracts again.
 
 ## Why
-`BatchNorm` and `InstanceNorm` subtract each channel's mean, so a constant that was added to the
-channel just before has no effect.  The bias costs a number a channel and one small kernel in every
-backward pass, and learns nothing.  Steps do not become measurably faster, so this is information.
+`BatchNorm` and `InstanceNorm` subtract each channel's mean, so a constant added to the channel just
+before has no effect. The bias costs one number a channel and a small kernel in every backward pass,
+and learns nothing. Steps do not become measurably faster, so this is information.
 
 ## Bad
     from torch import nn
 
-    model = nn.Sequential(
-        nn.Conv2d(3, 64, 3, padding=1),
-        nn.BatchNorm2d(64),
-        nn.ReLU(),
-    )
+    model = nn.Sequential(nn.Conv2d(3, 64, 3, padding=1), nn.BatchNorm2d(64), nn.ReLU())
 
 ## Good
     from torch import nn
 
-    model = nn.Sequential(
-        nn.Conv2d(3, 64, 3, padding=1, bias=False),
-        nn.BatchNorm2d(64),
-        nn.ReLU(),
-    )
+    model = nn.Sequential(nn.Conv2d(3, 64, 3, padding=1, bias=False), nn.BatchNorm2d(64), nn.ReLU())
 
 ## Leaves alone
-- `LayerNorm` and `GroupNorm`, which average across channels: there the bias matters; and
-  `InstanceNorm` with running statistics.
-- An activation, a pooling, a reshape or anything else in between; an output that is used elsewhere
-  as well, also by whoever takes layers out of a sequence.
-- A bias that is given by a variable or as False.
-- Models that only evaluate: put into evaluation where they are made, or where nothing trains; and
-  norms that code puts into evaluation one by one.
+- `LayerNorm` and `GroupNorm`, which average across channels: there the bias matters.
+- Anything between the two layers, and an output that is used elsewhere as well.
+- A bias that is given by a variable or as False; an `InstanceNorm` with running statistics.
+- Models that nothing trains, and norms that are put into evaluation one by one.
 
-A norm that a condition adds (`if norm: layers.append(...)`) is reported under that condition; where
-it is an argument, the fix is `bias=not norm`.  A `Linear` before `BatchNorm1d` is reported where
-both have the same width, which assumes inputs of shape (N, C).
+Where an argument decides whether there is a norm, the fix is `bias=not norm`. A `Linear` before a
+`BatchNorm1d` of its width counts, which assumes inputs of shape (N, C).
 
 ## Fix safety
-Unsafe: the layer's `bias` disappears from the state_dict, so checkpoints saved with it no longer
-load with `strict=True`; weight decay no longer moves it; and everything made after it starts from
-other random numbers under the same seed.  There is no fix where weights are loaded into what may be
-such a model, and where code reads the bias of such a layer without a check for None.
+Unsafe: the `bias` disappears from the state_dict, so that checkpoints saved with it no longer load
+with `strict=True`, and all layers made later start from other random numbers. No fix where weights
+may be loaded into the model, or where code reads the bias.
 
 ## Evidence
 `torchlint bench TL703` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time
@@ -53,8 +40,7 @@ of a step before and after, and their ratio with its 99% interval.
 On a GPU: not measured yet.
 
 ## References
-PyTorch Performance Tuning Guide, "Disable bias for convolutions directly
-followed by a batch norm"
+PyTorch Performance Tuning Guide, "Disable bias for convolutions directly followed by a batch norm"
 """
 
 from __future__ import annotations

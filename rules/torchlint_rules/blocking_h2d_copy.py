@@ -1,46 +1,39 @@
 """The host waits for each batch to be copied to the GPU, though its memory is pinned.
 
 ## Why
-From pinned memory the GPU can copy by itself.  Without `non_blocking=True` Python still waits until
-the copy is done.  With it the copy is queued: whatever is queued after it on the same stream sees
-the whole batch, and the memory is not used again before the copy is done.
+From pinned memory the GPU can copy by itself, but without `non_blocking=True` Python still waits
+until the copy is done. With it the copy is queued: whatever comes after it on the stream sees the
+whole batch, and the memory is not used again before the copy is done.
 
 ## Bad
-    import torch
     from torch.utils.data import DataLoader
 
-    def train(dataset, model, optimizer):
+    def train(dataset, model):
         loader = DataLoader(dataset, 64, num_workers=4, pin_memory=True)
         for x, y in loader:
             model(x.to("cuda"), y.to("cuda")).backward()
-            optimizer.step()
 
 ## Good
-    import torch
     from torch.utils.data import DataLoader
 
-    def train(dataset, model, optimizer):
+    def train(dataset, model):
         loader = DataLoader(dataset, 64, num_workers=4, pin_memory=True)
         for x, y in loader:
             model(x.to("cuda", non_blocking=True), y.to("cuda", non_blocking=True)).backward()
-            optimizer.step()
 
 ## Leaves alone
 - Batches of a DataLoader that does not pin its memory (TL102 reports the loader).
-- Copies that are given `non_blocking`, whatever its value, and those where there is no GPU.
-- What is not the batch as the loader gave it, such as tensors that are computed.
+- Copies that are given `non_blocking`, whatever its value, and tensors that are computed first.
 - Objects that move themselves (`batch.to(device)`, a statement of its own).
-- Batches that are changed in place on the host after the copy, which would race with that.
-- Samples that the dataset or `collate_fn` puts on the GPU itself (TL108).
+- Batches that are changed in place on the host after the copy.
 
-Information: copies outside of training steps; of what may be a copy already (`x.float()`); to a
-device that is not known; where an option decides whether the loader pins; with a framework.
+It is information outside of training steps, where the device is not known or an option decides
+whether the loader pins, for what may be a copy already (`x.float()`), and with a framework.
 
 ## Fix safety
-Safe where the tensors come from a DataLoader and go to CUDA.  Unsafe where the device may be
-Apple's, whose copies are not ordered so; where the batch may be an object, whose `to` has to take
-`non_blocking`; where the tensor is a function's parameter; and where the batch on the host is
-handed on afterwards.  No fix beside CUDA streams, whose order is made by hand, or a framework.
+Safe where the tensors come from a DataLoader and go to CUDA. Unsafe where the device may be
+Apple's, the batch an object or a function's parameter, or where the batch on the host is handed on
+afterwards. No fix beside CUDA streams, or under a framework.
 
 ## Evidence
 A CPU has nothing to show: only copies to a GPU can go on beside other work.

@@ -1,11 +1,11 @@
 """Activation checkpointing by its old, reentrant variant.
 
 ## Why
-`torch.utils.checkpoint.checkpoint` has two variants.  The reentrant one, still the default, runs
-the block under `torch.no_grad()`: if none of its inputs requires a gradient, as the batch that a
-model starts with, the parameters of the block are never trained.  It knows no keyword arguments
-and no `torch.autograd.grad`, and since torch 2.1 every call that does not choose a variant warns.
-The other variant is right, and no faster: around small blocks its hooks cost more than they save.
+The old, reentrant variant of `torch.utils.checkpoint.checkpoint`, still the default, runs the block
+under `torch.no_grad()`: if none of its inputs requires a gradient, such as the batch that a model
+starts with, the parameters of the block are never trained. It knows no keyword arguments and no
+`torch.autograd.grad`, and since torch 2.1 every call that does not choose a variant warns. The
+other variant is right, and no faster.
 
 ## Bad
     from torch import nn
@@ -14,8 +14,7 @@ The other variant is right, and no faster: around small blocks its hooks cost mo
     class Net(nn.Module):
         def __init__(self):
             super().__init__()
-            self.stem = nn.Conv2d(3, 64, 3)
-            self.block = nn.Sequential(nn.Conv2d(64, 64, 3), nn.ReLU())
+            self.stem, self.block = nn.Conv2d(3, 64, 3), nn.Conv2d(64, 64, 3)
 
         def forward(self, x):
             return checkpoint(self.block, self.stem(x))
@@ -27,23 +26,21 @@ The other variant is right, and no faster: around small blocks its hooks cost mo
     class Net(nn.Module):
         def __init__(self):
             super().__init__()
-            self.stem = nn.Conv2d(3, 64, 3)
-            self.block = nn.Sequential(nn.Conv2d(64, 64, 3), nn.ReLU())
+            self.stem, self.block = nn.Conv2d(3, 64, 3), nn.Conv2d(64, 64, 3)
 
         def forward(self, x):
             return checkpoint(self.block, self.stem(x), use_reentrant=False)
 
 ## Leaves alone
-- Calls that choose a variant, or may get it from a dictionary (`**kwargs`); `use_reentrant=True` is
-  an error where its block is fed with batches as they are loaded.
-- Checkpoint functions of other libraries, and wrappers of this one.
-- Calls under `torch.no_grad()`, where nothing is kept.
-- Calls with keyword arguments for the block: the old variant refuses them.
-- Versions of torch without the argument (before 1.11; `checkpoint_sequential` before 2.0).
+- Calls that choose a variant, or may get it from a dictionary (`**kwargs`). But `True` is an error
+  where the block is fed with batches as they are loaded.
+- Calls under `torch.no_grad()`, and those with keyword arguments for the block, which the old
+  variant refuses.
+- Checkpoint functions of other libraries, and versions of torch without the argument.
 
 ## Fix safety
-Unsafe: parameters that got no gradient are trained from then on.  Elsewhere the values are the
-same, but hooks and errors in the block come at another time.
+Unsafe: parameters that got no gradient are trained from then on. Elsewhere the values are the same,
+but hooks and errors in the block come at another time.
 
 ## Evidence
 `torchlint bench TL407` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time

@@ -2,10 +2,10 @@
 
 ## Why
 `scaler.scale(loss).backward()` gives gradients that are some 65536 times too large, and
-`scaler.step(optimizer)` divides them again.  A clipping between the two compares the large numbers
-with a limit that is meant for the true ones: every step is cut to the limit, and then divided by
-the scale.  The model hardly learns.  `scaler.unscale_(optimizer)` divides before the clipping, and
-`step` then knows that it is done.
+`scaler.step(optimizer)` divides them again. Clipping in between compares the large numbers with a
+limit meant for the true ones: every step is cut to the limit, then divided by the scale, and the
+model hardly learns. `scaler.unscale_(optimizer)` divides before the clipping, and `step` knows that
+it is done.
 
 ## Bad
     import torch
@@ -13,9 +13,7 @@ the scale.  The model hardly learns.  `scaler.unscale_(optimizer)` divides befor
     def train(model, loader, optimizer, scaler):
         for x, y in loader:
             optimizer.zero_grad()
-            with torch.autocast("cuda"):
-                loss = model(x.cuda(), y.cuda())
-            scaler.scale(loss).backward()
+            scaler.scale(model(x.cuda(), y.cuda())).backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             scaler.step(optimizer)
             scaler.update()
@@ -26,9 +24,7 @@ the scale.  The model hardly learns.  `scaler.unscale_(optimizer)` divides befor
     def train(model, loader, optimizer, scaler):
         for x, y in loader:
             optimizer.zero_grad()
-            with torch.autocast("cuda"):
-                loss = model(x.cuda(), y.cuda())
-            scaler.scale(loss).backward()
+            scaler.scale(model(x.cuda(), y.cuda())).backward()
             scaler.unscale_(optimizer)
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             scaler.step(optimizer)
@@ -37,16 +33,15 @@ the scale.  The model hardly learns.  `scaler.unscale_(optimizer)` divides befor
 ## Leaves alone
 - Any call of `unscale_` between the backward pass and the clipping, also in a function that is
   called there or is given the scaler.
-- A scaler made with `enabled=False`, and objects that are not known to be a gradient scaler.
-- Clipping in the branch that does not scale, or where the scaler is told to be off, and steps that
-  ask for the scale (`scaler.get_scale()`): they may divide by hand.
+- Scalers that are off, and objects that are not known to be a gradient scaler.
+- Clipping in the branch that does not scale, and steps that ask for the scale (`get_scale()`).
 
-Information where an option has to switch the scaler on, and under a framework.
+It is information where an option has to switch the scaler on, and under a framework.
 
 ## Fix safety
-Unsafe: training changes, as it is meant to.  `unscale_` may be called once for each optimizer
-between two updates, so there is a fix only where the clipping, the step and the update are lines
-of one block, and nothing in between leaves it.  There is none where a framework is imported.
+Unsafe: training changes, as it is meant to. `unscale_` may be called once for each optimizer
+between two updates, so there is a fix only where clipping, step and update are lines of one block
+that nothing in between leaves, and none under a framework.
 
 ## Evidence
 `torchlint bench TL503` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time

@@ -1,49 +1,41 @@
 """A tensor is made on the host and then copied to the GPU, where it could have been made.
 
 ## Why
-`torch.zeros(n).to(device)` allocates and fills memory on the host, then waits for a copy to the
-GPU.  `torch.zeros(n, device=device)` starts one small kernel and waits for nothing.
+`torch.zeros(n).to(device)` fills memory on the host, then waits for a copy to the GPU.
+`torch.zeros(n, device=device)` starts one small kernel and waits for nothing.
 
-TL301b: `torch.tensor(0.5, device=device)` copies one number, which
-`torch.full((), 0.5, device=device)` fills in there; a tensor of several written numbers is copied
-once if it is made before the loop.  TL301c: an array that NumPy fills with a constant or random
-numbers, made only to be copied to the GPU; no fix, since the numbers and their type would be
-others.  Both are reported in training steps.
+In training steps, TL301b: `torch.tensor(0.5, device=device)` copies a number that `torch.full((),
+0.5, device=device)` fills in there, and a tensor of written numbers need be copied only once,
+before the loop. TL301c: an array that NumPy fills, made only to be copied to the GPU.
 
 ## Bad
     import torch
 
-    def train(model, optimizer, steps):
-        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    def train(model, steps):
         for step in range(steps):
-            ones = torch.ones(64, 1).to(device)
+            ones = torch.ones(64, 1).to("cuda")
             model(ones).mean().backward()
-            optimizer.step()
 
 ## Good
     import torch
 
-    def train(model, optimizer, steps):
-        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    def train(model, steps):
         for step in range(steps):
-            ones = torch.ones(64, 1, device=device)
+            ones = torch.ones(64, 1, device="cuda")
             model(ones).mean().backward()
-            optimizer.step()
 
 ## Leaves alone
-- Tensors that are given a `generator` or `out`.
-- `.to(dtype)`, moves to the CPU, to MPS or XLA, and to what may be no device.
+- Tensors that are given a `generator` or `out`, or that the host uses before they are moved.
+- `.to(dtype)`, and moves to the CPU, to MPS or XLA.
 - Tensors of values, `torch.tensor(values)`: with `device=` they are copied as well (but TL301b).
-- Tensors moved in a later line that the host reads, fills or changes before.
 
-It is a warning in every training step, else information, and so is a device that may be no GPU.
+It is a warning in every training step; else, and for a device that may be no GPU, information.
 
 ## Fix safety
-Safe for zeros, ones, full, empty, eye, a range of whole numbers and one number.  Unsafe for random
-numbers, which the GPU draws then; for `linspace` and other ranges, which may differ in the last
-digit; with `requires_grad=True`, since the tensor becomes a leaf.  No fix where another line moves
-the tensor, where the move asks for a dtype that other values would be made in, or for a memory
-format.
+Safe for constants and ranges of whole numbers. Unsafe for random numbers, which the GPU then draws,
+for other ranges, which may differ in the last digit, and with `requires_grad=True`, since the
+tensor becomes a leaf. No fix where a later line moves the tensor, for TL301c and lists, and where
+the move asks for a dtype in which the values would be others.
 
 ## Evidence
 A CPU has nothing to show: on a CPU nothing is copied.

@@ -1,11 +1,11 @@
 """A dataset, or what collates its samples, works on the GPU.
 
 ## Why
-A `DataLoader` gets ahead of the training by preparing batches in worker processes.  On the GPU they
-cannot: a process that was forked cannot use CUDA when its parent has ("Cannot re-initialize CUDA in
-forked subprocess"), and each one that was started afresh takes its own few hundred megabytes of GPU
-memory.  Nor can tensors on the GPU be put into pinned memory.  Without workers it works, but each
-sample is copied by itself, where one copy of the batch would do, and training waits meanwhile.
+A `DataLoader` gets ahead of the training by preparing batches in worker processes. On the GPU they
+cannot: a forked process cannot use CUDA when its parent has ("Cannot re-initialize CUDA in forked
+subprocess"), and each one started afresh takes some hundred megabytes of GPU memory. Tensors on the
+GPU cannot be pinned either. Without workers each sample is copied by itself, where one copy of the
+batch would do, and training waits meanwhile.
 
 ## Bad
     from torch.utils.data import DataLoader, Dataset
@@ -17,11 +17,9 @@ sample is copied by itself, where one copy of the batch would do, and training w
         def __getitem__(self, index):
             return self.x[index].cuda()
 
-    def train(x, model, optimizer):
+    def train(x, model):
         for x in DataLoader(Points(x), batch_size=64):
-            optimizer.zero_grad()
             model(x).backward()
-            optimizer.step()
 
 ## Good
     from torch.utils.data import DataLoader, Dataset
@@ -33,22 +31,17 @@ sample is copied by itself, where one copy of the batch would do, and training w
         def __getitem__(self, index):
             return self.x[index]
 
-    def train(x, model, optimizer):
+    def train(x, model):
         for x in DataLoader(Points(x), batch_size=64, num_workers=4, pin_memory=True):
-            x = x.cuda(non_blocking=True)
-            optimizer.zero_grad()
-            model(x).backward()
-            optimizer.step()
+            model(x.cuda(non_blocking=True)).backward()
 
 ## Leaves alone
-- Datasets that hold their tensors on the GPU, without workers and without `pin_memory=True`: that
-  is fast.  Another dataset of their class, made of tensors on the host, is told apart from them.
+- Datasets that hold their tensors on the GPU, without workers and `pin_memory`: that is fast.
 - Copies to where another tensor is, to the host, or to another type.
 - Seeds for the GPU in a `worker_init_fn`: they wait until CUDA is used.
 
-As information: a copy to a device that is not known, or that only some of the code asks for; in a
-`collate_fn` without workers, which copies whole batches; and in a dataset of which no loader is
-seen, or whose samples are batches themselves.
+It is information where the device is not known or only some of the code asks for it; in a
+`collate_fn` without workers; and where no loader is seen, or samples are batches themselves.
 
 ## Fix safety
 No fix: the copy moves to the training loop, and to every other place that takes batches.

@@ -1,57 +1,44 @@
 """Convolutions use the algorithms that cuDNN guesses.
 
 ## Why
-cuDNN has several algorithms for a convolution, and which is the fastest depends on the shapes and
-on the GPU.  By default it chooses by a rule of thumb.  With `torch.backends.cudnn.benchmark = True`
-the first call with new shapes tries the algorithms, and the fastest is remembered.  That pays where
-the shapes stay the same, as in a training on images of one size.
+cuDNN has several algorithms for a convolution, and which is fastest depends on the shapes and the
+GPU. By default it guesses. With `torch.backends.cudnn.benchmark = True` the first call with new
+shapes tries them, and the fastest is remembered. That pays where the shapes stay the same, as in
+training on images of one size.
 
 ## Bad
     import torch
     from torch import nn
-    from torchvision import datasets, transforms
 
     model = nn.Sequential(nn.Conv2d(1, 32, 3), nn.Flatten(), nn.Linear(21632, 10)).cuda()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    data = datasets.MNIST("data", transform=transforms.ToTensor())
     loader = torch.utils.data.DataLoader(data, 64, num_workers=4, drop_last=True)
-
     for x, y in loader:
         nn.functional.cross_entropy(model(x.cuda()), y.cuda()).backward()
-        optimizer.step()
-        optimizer.zero_grad()
 
 ## Good
     import torch
     from torch import nn
-    from torchvision import datasets, transforms
 
     torch.backends.cudnn.benchmark = True
 
     model = nn.Sequential(nn.Conv2d(1, 32, 3), nn.Flatten(), nn.Linear(21632, 10)).cuda()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    data = datasets.MNIST("data", transform=transforms.ToTensor())
     loader = torch.utils.data.DataLoader(data, 64, num_workers=4, drop_last=True)
-
     for x, y in loader:
         nn.functional.cross_entropy(model(x.cuda()), y.cuda()).backward()
-        optimizer.step()
-        optimizer.zero_grad()
 
 ## Leaves alone
-- Trainings for which cuDNN is told to try, or by an option, here or in a connected file, and those
-  that are told to be deterministic.
+- Trainings for which the switch is set, or training is told to be deterministic, also by an option
+  or in a connected file.
 - Models in which no convolution is seen, and those that run on the host.
-- Training loops that no optimizer's step or backward pass shows.
+- Loops that neither an optimizer's step nor a backward pass shows to train.
 
-Where a loader of torch stacks the samples, those of a batch have one size.  There is no fix where
-that is not seen, where `benchmark = False` is written, nor with frameworks, which have their own
-switch (`Trainer(benchmark=True)` of Lightning).
+There is a fix where a loader of torch stacks the samples, whose batches therefore have one size;
+but none where `benchmark = False` is written, nor with a framework.
 
 ## Fix safety
-Unsafe: which algorithm is the fastest can differ from run to run, and the results with it, by
-rounding.  The first step with each shape takes longer, that of a last and smaller batch as well
-(`drop_last=True` avoids it), and a faster algorithm may take more memory.
+Unsafe: which algorithm is fastest can differ from run to run, and the results with it, by rounding.
+The first step with each shape takes longer, also that of a smaller last batch (`drop_last=True`
+avoids it), and a faster algorithm may take more memory.
 
 ## Evidence
 A CPU has nothing to show: cuDNN runs on a GPU only.
@@ -60,8 +47,7 @@ On a GPU: not measured yet.
 
 ## References
 - PyTorch Performance Tuning Guide, "Enable cuDNN auto-tuner"
-- PyTorch documentation, `torch.backends.cudnn.benchmark`, and "Reproducibility: CUDA convolution
-  benchmarking"
+- PyTorch documentation, `torch.backends.cudnn.benchmark`
 """
 
 from __future__ import annotations

@@ -2,20 +2,15 @@
 
 ## Why
 `nn.DataParallel` copies the whole model from the first GPU to all others in every forward pass, and
-one Python process with one interpreter lock drives all of it.  `DistributedDataParallel` has one
-process a GPU: each keeps its own copy of the model, and only gradients travel, while the backward
-pass is still running.
+one Python process drives them all. `DistributedDataParallel` has one process a GPU: each keeps its
+own copy, and only gradients travel, while the backward pass is still running.
 
 ## Bad
-    import torch
     from torch import nn
 
     model = nn.DataParallel(nn.Linear(64, 10)).cuda()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for x, y in loader:
         nn.functional.cross_entropy(model(x.cuda()), y.cuda()).backward()
-        optimizer.step()
-        optimizer.zero_grad()
 
 ## Good
     import os
@@ -27,28 +22,22 @@ pass is still running.
     torch.distributed.init_process_group("nccl")
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     model = nn.parallel.DistributedDataParallel(nn.Linear(64, 10).cuda())
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for x, y in loader:  # of a DataLoader with a DistributedSampler
         nn.functional.cross_entropy(model(x.cuda()), y.cuda()).backward()
-        optimizer.step()
-        optimizer.zero_grad()
 
 ## Leaves alone
 - One device (`device_ids=[0]`): the model is then called as it is.
-- Models that are not run in a training step: those that only evaluate, and all in files that are
-  not seen to train.
-- Losses, which have no weights to copy.
+- Models that only evaluate, files that are not seen to train, and losses.
 - `isinstance(model, nn.DataParallel)`, classes derived from it with a `forward` of their own, and
   wrappers of other libraries.
 
-It is information where the step is not seen to call the wrapped model, where code of the connected
-files has a process a GPU as well, and under a training framework, which has its own way for it.
+It is information where no step is seen to call the wrapped model, where connected code has one
+process a GPU as well, and under a framework, which has its own way.
 
 ## Fix safety
-There is no fix: processes have to be started, each needs its part of the data (a
-`DistributedSampler`) and its share of the batch size, and statistics, such as those of batch
-normalisation, are then those of a process.  The keys of a checkpoint stay the same: both wrappers
-put `module.` before them.
+No fix: processes have to be started, and each needs its part of the data (a `DistributedSampler`)
+and its share of the batch size. The keys of a checkpoint stay the same: both wrappers put `module.`
+before them.
 
 ## Evidence
 A CPU has nothing to show: DataParallel calls the model as it is where there is no GPU.
@@ -56,8 +45,7 @@ A CPU has nothing to show: DataParallel calls the model as it is where there is 
 On a GPU: not measured yet.
 
 ## References
-- PyTorch documentation, `torch.nn.DataParallel`, and "Use nn.parallel.DistributedDataParallel
-  instead of multiprocessing or nn.DataParallel"
+- PyTorch documentation, `torch.nn.DataParallel`
 - PyTorch Performance Tuning Guide, "Use efficient data-parallel backend"
 - PyTorch tutorial, "Getting Started with Distributed Data Parallel"
 """

@@ -1,50 +1,43 @@
 """The workers of a DataLoader are stopped and started anew in every epoch.
 
 ## Why
-Each time that a loop over a DataLoader starts, its worker processes start too: they are forked, or
+Each time a loop over a DataLoader starts, its worker processes start too: they are forked, or
 import the script again, get a copy of the dataset, and have to fill their queues before the first
-batch comes.  When the loop ends they end.  With `persistent_workers=True` they wait for the next
+batch comes. When the loop ends, they end. With `persistent_workers=True` they wait for the next
 epoch instead.
 
 ## Bad
     from torch.utils.data import DataLoader
 
-    def train(dataset, model, optimizer, epochs):
+    def train(dataset, model, epochs):
         loader = DataLoader(dataset, batch_size=64, num_workers=4)
         for epoch in range(epochs):
             for x, y in loader:
-                optimizer.zero_grad()
                 model(x, y).backward()
-                optimizer.step()
 
 ## Good
     from torch.utils.data import DataLoader
 
-    def train(dataset, model, optimizer, epochs):
+    def train(dataset, model, epochs):
         loader = DataLoader(dataset, batch_size=64, num_workers=4, persistent_workers=True)
         for epoch in range(epochs):
             for x, y in loader:
-                optimizer.zero_grad()
                 model(x, y).backward()
-                optimizer.step()
 
 ## Leaves alone
-- Loaders without workers, or that have none unless an option asks for them.
-- Loaders that are given `persistent_workers=True`, or may be given it by a dictionary.
-- Loaders that are made as often as they are gone through, and passes in a loop of a single turn or
-  in one turn only (`if epoch == last`).
+- Loaders without workers, or that are given `persistent_workers=True`, perhaps by a dictionary.
+- Loaders that are made as often as they are gone through, and passes that one turn alone makes.
 - Datasets that the script changes between passes (`dataset.set_epoch(epoch)`): persistent workers
   would go on with their first copy.
-- Loops over one loader inside of each other, which would share the workers.
-- Projects for a torch below 1.7.
+- Loops over one loader inside of each other, which would share the workers; torch below 1.7.
 
 Without a fix: loaders that a framework goes through, those that are told
 `persistent_workers=False`, and a number of workers that is computed in the call.
 
 ## Fix safety
-Unsafe.  From the second epoch on random numbers differ: the order of a shuffled epoch, and what
-workers draw for a sample.  The workers keep the dataset as it was when they started, and their
-memory between epochs.  Where their number may be 0, written is `persistent_workers=workers > 0`.
+Unsafe: random numbers differ from the second epoch on (a shuffled order, what workers draw), and
+the workers keep the dataset as it was when they started. Where their number may be 0, the fix
+writes `persistent_workers=workers > 0`.
 
 ## Evidence
 `torchlint bench TL103` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time

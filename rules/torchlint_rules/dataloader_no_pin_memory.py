@@ -1,8 +1,8 @@
 """Batches go to a GPU from a DataLoader that does not pin its memory.
 
 ## Why
-A GPU copies only from page-locked ("pinned") memory.  A batch in ordinary memory is first copied by
-the driver into a pinned buffer of its own, while Python waits.  With `pin_memory=True` a thread of
+A GPU copies only from page-locked ("pinned") memory. A batch in ordinary memory is first copied by
+the driver into a pinned buffer of its own, while Python waits. With `pin_memory=True` a thread of
 the DataLoader pins each batch beforehand, and the copy to the GPU can run beside other work (with
 `non_blocking=True`).
 
@@ -10,47 +10,37 @@ the DataLoader pins each batch beforehand, and the copy to the GPU can run besid
     import torch
     from torch.utils.data import DataLoader
 
-    def train(dataset, model, optimizer):
+    def train(dataset, model):
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         loader = DataLoader(dataset, 64, num_workers=4)
         for x, y in loader:
-            loss = model(x.to(device), y.to(device))
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
+            model(x.to(device), y.to(device)).backward()
 
 ## Good
     import torch
     from torch.utils.data import DataLoader
 
-    def train(dataset, model, optimizer):
+    def train(dataset, model):
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         loader = DataLoader(dataset, 64, num_workers=4, pin_memory=device.type == "cuda")
         for x, y in loader:
-            loss = model(x.to(device), y.to(device))
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
+            model(x.to(device), y.to(device)).backward()
 
 ## Leaves alone
-- Loaders that are told to pin, or may be: by an option, a variable, a dictionary that is not known.
-- Loaders whose batches are not seen to go to a GPU in this project; scripts for the CPU, MPS, XLA.
-- What goes to the GPU as a copy of the batch (`x[mask]`, `x + 1`, `x.half()`): it is not pinned.
+- Loaders that are told to pin, or may be: by an option, a variable, an unknown dictionary.
+- Loaders whose batches are not seen to go to a GPU; scripts for the CPU, MPS or XLA.
+- What goes to the GPU as a copy of the batch (`x[mask]`, `x.half()`): it is not pinned.
 - Datasets and `collate_fn`s that make tensors on the GPU (TL108): pinning raises.
 
-As information: loaders without workers, where the main thread would pin; those that only
-evaluations go through; an unknown device; sparse tensors in the project; perhaps a copy
-(`x.float()`).  Without a fix: loaders of a framework, data in memory without workers, a `False` in
-a variable, and batches that are objects of a class without a method `pin_memory`, which PyTorch
-hands on as they are.
+It is information without workers, where the main thread would pin; in evaluations; for an unknown
+device, sparse tensors, or perhaps a copy (`x.float()`). No fix with a framework, for data in memory
+without workers, and for objects of a class without a method `pin_memory`.
 
 ## Fix safety
-Safe where there are workers and the code names CUDA: the values are the same.  Unsafe where workers
-or device are not known, `False` was written, batches may be sparse, or a `collate_fn` may return a
-tuple that the loop does not take apart: pinning makes a list of it.
-
-Where the device depends, so does what is written: `device.type == "cuda"` if `device` is known to
-be a `torch.device` made before the loader, else `torch.cuda.is_available()`.
+Safe where there are workers and the code names CUDA. Unsafe where workers or device are not known,
+`False` was written, batches may be sparse, or a `collate_fn` may return a tuple that the loop does
+not take apart: pinning makes a list of it. Where the device depends, so does what is written:
+`device.type == "cuda"` or `torch.cuda.is_available()`.
 
 ## Evidence
 A CPU has nothing to show: memory is pinned for copies to a GPU.
@@ -60,7 +50,6 @@ On a GPU: not measured yet.
 ## References
 - PyTorch documentation, "torch.utils.data: Memory Pinning"
 - PyTorch tutorial, "A guide on good usage of non_blocking and pin_memory() in PyTorch"
-- PyTorch Performance Tuning Guide, "Enable asynchronous data loading and augmentation"
 """
 
 from __future__ import annotations

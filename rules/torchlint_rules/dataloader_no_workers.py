@@ -2,7 +2,7 @@
 
 ## Why
 With `num_workers=0`, the default, the process that trains also opens, decodes and transforms every
-sample, one after the other: the GPU has nothing to do until the batch is complete.  Worker
+sample, one after the other, and the GPU has nothing to do until the batch is complete. Worker
 processes prepare the next batches while the current one is computed.
 
 ## Bad
@@ -10,43 +10,33 @@ processes prepare the next batches while the current one is computed.
     from torch.utils.data import DataLoader
     from torchvision.datasets import ImageFolder
 
-    def train(model, optimizer):
-        loader = DataLoader(ImageFolder("a"), 64)
-        for x, y in loader:
-            loss = model(x.cuda(), y.cuda())
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
+    def train(model):
+        for x, y in DataLoader(ImageFolder("a"), 64):
+            model(x.cuda(), y.cuda()).backward()
 
 ## Good
     import os
     from torch.utils.data import DataLoader
     from torchvision.datasets import ImageFolder
 
-    def train(model, optimizer):
-        loader = DataLoader(ImageFolder("a"), 64, num_workers=min(4, os.cpu_count() or 1))
-        for x, y in loader:
-            loss = model(x.cuda(), y.cuda())
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
+    def train(model):
+        for x, y in DataLoader(ImageFolder("a"), 64, num_workers=min(4, os.cpu_count() or 1)):
+            model(x.cuda(), y.cuda()).backward()
 
 ## Leaves alone
-- Loaders that may have workers: a number that is not known to be 0.
-- Datasets in memory, for which workers make it slower: tensors (`TensorDataset`, TL104), lists,
-  arrays, classes whose `__getitem__` only takes rows.
+- Loaders that may have workers, and those that nothing takes more than one batch from.
+- Datasets in memory, which workers make slower: tensors (TL104), lists, arrays, classes whose
+  `__getitem__` only takes rows.
 - Datasets and `collate_fn`s that make tensors on the GPU (TL108), which workers cannot.
-- Loaders that nothing takes batches from, or a single one.
 
-As information: samples of unknown cost, options that are 0 by default, loaders that no training
-step goes through, scripts without a GPU.  Without a fix: a 0 in a dictionary or a variable; what
-cannot be sent to workers (a `lambda`); training that an import starts; datasets that are iterated;
-loaders that a framework goes through.
+It is information for samples of unknown cost, options that are 0 by default, outside of training
+steps, and without a GPU. No fix for a 0 in a variable, what cannot be sent to workers (a `lambda`),
+training on import, datasets that are iterated, and under a framework.
 
 ## Fix safety
-Unsafe.  The samples come in the same order, but random numbers drawn for a sample come from each
-worker's own generator; each worker has its own copy of the dataset and of what that remembers, and
-must not share an open file.  Written is the project's `num-workers`, else what the machine says.
+Unsafe. The samples come in the same order, but each worker draws its own random numbers, has its
+own copy of the dataset and of what that remembers, and must not share an open file. The number is
+the project's `num-workers`, else what the machine says.
 
 ## Evidence
 `torchlint bench TL101` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time

@@ -1,11 +1,10 @@
 """Gradients of micro-batches are averaged over all processes before they are complete.
 
 ## Why
-`DistributedDataParallel` averages the gradients over all processes in every backward pass.  A
-script that accumulates them over several micro-batches uses the average only when the optimizer
-steps: all the others are sent for nothing, and each process waits for them.  Within
-`model.no_sync()` a backward pass only adds to the gradients of its own process; the first one
-outside of it averages the sum.
+`DistributedDataParallel` averages the gradients over all processes in every backward pass. A script
+that accumulates them over several micro-batches uses only the last average: all the others are sent
+for nothing, and each process waits for them. Within `model.no_sync()` a backward pass only adds to
+the gradients of its own process; the first one outside of it averages the sum.
 
 ## Bad
     import torch
@@ -41,20 +40,17 @@ outside of it averages the sum.
 
 ## Leaves alone
 - Steps that call `no_sync()` around the forward and the backward pass, or set
-  `require_backward_grad_sync`.
+  `require_backward_grad_sync`. Around the backward pass alone it has no effect.
 - Models that are not seen to be wrapped by torch's own `DistributedDataParallel`, and
-  `static_graph=True`: there `no_sync()` fails with an error.
-- Steps that read or clip the gradients in each turn, or drop them (TL607), and frameworks.
-- Accumulation over one micro-batch.
+  `static_graph=True`, with which `no_sync()` fails.
+- Steps that read, clip or drop (TL607) the gradients in each turn; frameworks; one micro-batch.
 
-Information where the number of micro-batches is not known, or one unless an option says otherwise.
-`no_sync()` around the backward pass alone is reported as well: what the forward pass has prepared
-averages all the same.
+It is information where the number of micro-batches is not known, or an option has to set it.
 
 ## Fix safety
-There is no fix: forward and backward pass have to go under one `with`, and what stands between
-them has to be looked at.  A step that takes what is left after the last whole window needs the
-average too, or the processes drift apart.  The sums are rounded in another order.
+No fix: forward and backward pass have to go under one `with`, and what stands between them has to
+be looked at. A step that takes what is left after the last whole window needs the average too, or
+the processes drift apart. The sums are rounded in another order.
 
 ## Evidence
 With torch 2.13.0+cpu and two processes over gloo, three micro-batches a step: after three steps
@@ -64,7 +60,6 @@ the first micro-batch uses.  With `static_graph=True`, `no_sync()` ends in "INTE
 
 ## References
 - PyTorch documentation, `torch.nn.parallel.DistributedDataParallel.no_sync`
-- PyTorch tutorial, "Getting Started with Distributed Data Parallel"
 - Hugging Face, "Performing gradient accumulation with Accelerate"
 """
 

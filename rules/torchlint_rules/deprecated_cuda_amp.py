@@ -1,37 +1,35 @@
 """Mixed precision is called by the names of one device, which are deprecated.
 
 ## Why
-`torch.cuda.amp` and `torch.cpu.amp` became one module, `torch.amp`, which is told the device.  The
-old names do the same, but since torch 2.4 each of them warns when it is called, and will be removed
-one day.
+`torch.cuda.amp` and `torch.cpu.amp` became one module, `torch.amp`, which is told the device. The
+old names do the same, but since torch 2.4 each call of them warns, and they will be removed one
+day.
 
 ## Bad
-    import torch
     from torch.cuda.amp import GradScaler, autocast
 
     def train(model, loader, optimizer, use_amp):
         scaler = GradScaler(enabled=use_amp)
         for x, y in loader:
-            optimizer.zero_grad()
             with autocast(use_amp):
                 loss = model(x.cuda(), y.cuda())
             scaler.scale(loss).backward()
             scaler.step(optimizer)
             scaler.update()
+            optimizer.zero_grad()
 
 ## Good
-    import torch
     from torch.amp import GradScaler, autocast
 
     def train(model, loader, optimizer, use_amp):
         scaler = GradScaler("cuda", enabled=use_amp)
         for x, y in loader:
-            optimizer.zero_grad()
             with autocast("cuda", enabled=use_amp):
                 loss = model(x.cuda(), y.cuda())
             scaler.scale(loss).backward()
             scaler.step(optimizer)
             scaler.update()
+            optimizer.zero_grad()
 
 ## Leaves alone
 - Projects whose torch has no such name yet: `torch.amp` has `autocast` since 1.12, `GradScaler`
@@ -39,18 +37,17 @@ one day.
 - Calls under a condition or `try` that has the new name too, and names that may be either.
 - Annotations, `isinstance` and base classes: they do not warn.
 
-Information where torch may be older than 2.4, which does not warn.  Without a fix: calls under
-another name (`cast = torch.cuda.amp.autocast`), imports that also bring something else, that are
-used in such a way or that other files take from here, and scalers whose class is asked for.
+It is information where torch may be older than 2.4. No fix for calls under another name, for
+imports that other files take from here or that bring something else, and for scalers whose class is
+asked for.
 
 ## Fix safety
-Safe: the old names call the new ones with the device.  An import changes together with everything
-that uses what it binds.  What was passed by place is passed by keyword: the first parameter of the
-old `autocast` is `enabled`, of the new one `device_type`.
+Safe: the old names call the new ones with the device. An import changes together with all uses of
+what it binds, and what was passed by place is passed by keyword.
 
-Unsafe where the target version is not known; beside TorchScript; for scalers under a framework;
-and for `autocast()` without `dtype` in a method of a module: inside of another autocast the new
-name takes the type of that one, where the old one took float16.
+Unsafe where the target version is not known, beside TorchScript, for scalers under a framework, and
+for `autocast()` without `dtype` in a method of a module: inside of another autocast the new name
+takes the type of that one, where the old one took float16.
 
 ## Evidence
 `torchlint bench TL906` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time

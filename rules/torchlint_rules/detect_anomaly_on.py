@@ -1,50 +1,41 @@
 """Anomaly detection, a help for debugging, is on for the whole training.
 
 ## Why
-With anomaly detection every operation of the forward pass records where it was called from (a
-whole Python traceback), and every operation of the backward pass is followed by a search of its
-result for NaN, for which the host waits.  That finds the operation that makes a NaN, and costs
-a large part of the time of a step.  It changes no value.
+With anomaly detection every operation of the forward pass records a whole Python traceback, and the
+result of every operation of the backward pass is searched for NaN, for which the host waits. That
+finds the operation that makes a NaN, and costs a large part of the time of a step. It changes no
+value.
 
 ## Bad
     import torch
 
-    torch.autograd.set_detect_anomaly(True)
-
-    def train(model, loader, optimizer):
+    def train(model, loader):
         for x, y in loader:
             loss = model(x, y)
-            optimizer.zero_grad()
             with torch.autograd.detect_anomaly():
                 loss.backward()
-            optimizer.step()
 
 ## Good
     import torch
 
-    torch.autograd.set_detect_anomaly(False)
-
-    def train(model, loader, optimizer):
+    def train(model, loader):
         for x, y in loader:
             loss = model(x, y)
-            optimizer.zero_grad()
             loss.backward()
-            optimizer.step()
 
 ## Leaves alone
-- `False`, and options that are off by default.
-- Calls under a condition that may be either (`if args.debug:`, every nth step), after a return on
-  such a condition, and in an `except` handler.
+- Calls that something asks for: a condition that may be either (`if args.debug:`, every nth step),
+  an option that is off by default, an `except` handler.
 - Files that switch it off again, unless it is switched on in every training step.
-- Scripts that train with Lightning's `Trainer`, which sets it for `fit` by its own argument
-  `detect_anomaly`: that one is reported.
+- Scripts that train with Lightning's `Trainer`, which sets it by its own argument `detect_anomaly`:
+  that one is reported.
 
-A block that is not seen to run a forward or backward pass, an option that is on by default and a
-function that nobody is seen to call are reported as information, without a fix.
+It is information, without a fix, where no forward or backward pass is seen to run in it, and for an
+option that is on by default.
 
 ## Fix safety
 Safe: all values are the same, and only the error that a NaN in the backward pass would raise is
-lost.  Unsafe where the backward pass runs inside of `try` with a handler that would catch it.
+lost. Unsafe where a handler around the backward pass would catch it.
 
 ## Evidence
 `torchlint bench TL901` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time
@@ -57,7 +48,6 @@ On a GPU: not measured yet.
 
 ## References
 - PyTorch documentation, "Automatic differentiation package: Anomaly detection"
-- PyTorch Performance Tuning Guide, "Disable debugging APIs"
 - Lightning documentation, "Trainer: detect_anomaly"
 """
 

@@ -8,42 +8,36 @@ from one copy after the loop.
 ## Bad
     import torch
 
-    def train(model, loader, optimizer, total):
+    def train(model, loader, total):
         model.cuda()
         for x in loader:
             out = model(x.cuda())
-            loss = out.mean()
-            loss.backward()
-            optimizer.step()
+            out.mean().backward()
             total += out.sum(0).cpu().cuda()
 
 ## Good
     import torch
 
-    def train(model, loader, optimizer, total):
+    def train(model, loader, total):
         model.cuda()
         for x in loader:
             out = model(x.cuda())
-            loss = out.mean()
-            loss.backward()
-            optimizer.step()
+            out.mean().backward()
             total += out.sum(0)
 
 ## Leaves alone
 - Copies once an epoch, after the loop, every n steps, in `except`, or under an option that is off.
-- Tensors that are on the host already, such as the batches of a loader; models; what a NumPy
-  function takes without a copy; scripts in which nothing is on a GPU.
+- Models, tensors that are on the host already, and scripts in which nothing is on a GPU.
 - `x.cpu().item()` and `float(x.cpu())`: reads of one number, which `log-every-step` has.
 - Copies that do not wait (`non_blocking=True`).
 
-Copies in an evaluation step are information: keep the tensors and copy once.  So are those in a
-file that uses a framework, under a condition of which nothing is known, and of what is not
-certainly on a GPU.
+It is information in an evaluation step, with a framework, under a condition of which nothing is
+known, and for what is not certainly on a GPU.
 
 ## Fix safety
-A copy to the host that goes straight back to the device it came from (`x.cpu().to(device)`) is
-dropped: safe where the result is only an operand, unsafe where it gets a name, since it is then the
-very tensor and no longer a copy of it. All else is a suggestion.
+A copy to the host that goes straight back to its device (`x.cpu().to(device)`) is dropped: safe
+where the result is only an operand, unsafe where it gets a name, which then stands for the very
+tensor and no longer for a copy. All else is a suggestion.
 
 ## Evidence
 A CPU has nothing to show: on a CPU nothing is copied.

@@ -1,47 +1,39 @@
 """Memory is cleaned up in every training step.
 
 ## Why
-PyTorch keeps freed GPU memory to use it again: the next step asks for blocks of the same sizes and
-gets them at once.  `torch.cuda.empty_cache()` gives them back to the driver, which waits for the
-GPU and is then asked for every block anew.  `gc.collect()` walks through all objects of Python;
-tensors are freed without it, as soon as nothing refers to them.
+PyTorch keeps freed GPU memory: the next step asks for blocks of the same sizes and gets them at
+once. `torch.cuda.empty_cache()` gives them back to the driver, which waits for the GPU and is then
+asked for every block anew. `gc.collect()` walks through all objects of Python; tensors are freed
+without it, as soon as nothing refers to them.
 
 ## Bad
     import torch
 
-    def train(model, loader, optimizer, device):
+    def train(model, loader, device):
         for x, y in loader:
-            loss = model(x.to(device), y.to(device))
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
+            model(x.to(device), y.to(device)).backward()
             torch.cuda.empty_cache()
 
 ## Good
     import torch
 
-    def train(model, loader, optimizer, device):
+    def train(model, loader, device):
         for x, y in loader:
-            loss = model(x.to(device), y.to(device))
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
+            model(x.to(device), y.to(device)).backward()
 
 ## Leaves alone
 - Calls once an epoch, between phases, every n steps, in `except`, or under an option that is off.
-- Functions that delete a model or an optimizer.
+- Functions that delete a model or an optimizer, or that measure memory.
 - `gc.collect(0)`, and files that turn the collector off to run it when it suits them.
-- Code that measures memory: `reset_peak_memory_stats` in the same function.
 
-Information: under a condition of which nothing is known, in an evaluation step or a forward pass,
-with a framework, and `torch.cuda.ipc_collect()`, which only cleans up after tensors sent to other
-processes.
+It is information under a condition of which nothing is known, in a step that does not train, with a
+framework, and for `torch.cuda.ipc_collect()`.
 
 ## Fix safety
-Unsafe: the statement is deleted, with an `if` that only asked for the device; a comment on its line
-stays, and may have to go by hand.  The values computed are the same.  Where memory is so short, or
-in so many pieces, that the calls kept the script alive, it may run out of memory;
-`PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True` is made for that.
+Unsafe: the values are the same, but where memory is so short, or in so many pieces, that the calls
+kept the script alive, it may run out. `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True` is made
+for that. The statement is deleted, with an `if` that only asked for the device; a comment on its
+line stays.
 
 ## Evidence
 `torchlint bench TL209` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time
@@ -59,9 +51,7 @@ On a GPU: not measured yet.
 measured yet.
 
 ## References
-- PyTorch documentation, "CUDA semantics: Memory management"
-- PyTorch documentation, `torch.cuda.empty_cache`
-- PyTorch forum, "About torch.cuda.empty_cache()"
+- PyTorch documentation, "CUDA semantics: Memory management", and `torch.cuda.empty_cache`
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """A model is evaluated with gradients on, which nobody asks for.
 
 ## Why
-Unless it is told otherwise, autograd records every operation on a model's parameters, and keeps
-the activations of every layer until the result is gone.  `model.eval()` does not change that.  An
-evaluation that is recorded needs several times the memory, and what is added up or collected in it
-(`total += loss`) keeps every batch's graph alive.
+Unless told otherwise, autograd records every operation on a model's parameters, and keeps the
+activations of every layer until the result is gone. `model.eval()` does not change that. A recorded
+evaluation needs several times the memory, and what it adds up (`total += loss`) keeps the graph of
+every batch alive. TL401b is such a run in a training step (`fake = generator(z).detach()`).
 
 ## Bad
     import torch
@@ -12,10 +12,7 @@ evaluation that is recorded needs several times the memory, and what is added up
 
     def evaluate(model, batches):
         model.eval()
-        correct = 0
-        for x, y in batches:
-            correct += (model(x).argmax(1) == y).sum().item()
-        return correct
+        return sum((model(x).argmax(1) == y).sum().item() for x, y in batches)
 
     print(evaluate(nn.Linear(8, 2), batches))
 
@@ -26,10 +23,7 @@ evaluation that is recorded needs several times the memory, and what is added up
     @torch.no_grad()
     def evaluate(model, batches):
         model.eval()
-        correct = 0
-        for x, y in batches:
-            correct += (model(x).argmax(1) == y).sum().item()
-        return correct
+        return sum((model(x).argmax(1) == y).sum().item() for x, y in batches)
 
     print(evaluate(nn.Linear(8, 2), batches))
 
@@ -37,21 +31,17 @@ evaluation that is recorded needs several times the memory, and what is added up
 - What runs under `torch.no_grad()`, `torch.inference_mode()` or `torch.set_grad_enabled(False)`,
   here or wherever it is called, or under a context or decorator that is not known.
 - Results that a gradient is asked of, later or elsewhere: losses, attacks, gradient penalties.
-- Results that code gets which is not seen, but where `eval()` says what they are for.
-- Models without parameters that require gradients, and what a framework runs without gradients.
+- Results that code gets which is not seen, unless `eval()` says what they are for.
+- Models without parameters that require gradients, and what a framework evaluates.
 
-It is a warning in every step; else, where callers may turn gradients off, or beside a framework,
-information.  TL401b is a run in a training step of which only what is detached is used, or numbers
-(`fake = generator(z).detach()`).
+It is a warning in every step; else, beside a framework, and where callers may turn gradients off,
+information.
 
 ## Fix safety
-A function that only evaluates gets the decorator `@torch.no_grad()`, others `with torch.no_grad():`
-around the loop or statement.
-
-Unsafe in general: without recording some layers run other kernels (`nn.TransformerEncoder`,
-`nn.MultiheadAttention` and `nn.LSTM` round differently), and what leaves the evaluation has no
-graph.  Safe where every layer of the model is seen and known to give the same bits either way,
-nothing else is called that could notice, and nothing but numbers leaves.
+A function that only evaluates gets `@torch.no_grad()`; else the loop or statement goes into a
+`with`. Unsafe in general: some layers then run other kernels, which round differently
+(`nn.TransformerEncoder`, `nn.LSTM`), and what leaves the evaluation has no graph. Safe where every
+layer is known to give the same bits, and nothing but numbers leaves.
 
 ## Evidence
 `torchlint bench TL401` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time
@@ -65,7 +55,6 @@ On a GPU: not measured yet.
 
 ## References
 - PyTorch documentation, "Autograd mechanics: Locally disabling gradient computation"
-- PyTorch Performance Tuning Guide, "Disable gradient calculation for validation or inference"
 """
 
 from __future__ import annotations

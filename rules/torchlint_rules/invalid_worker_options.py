@@ -2,65 +2,44 @@
 
 ## Why
 Some options only mean something with worker processes, and some replace each other: making such a
-DataLoader raises `ValueError`, perhaps hours into a script.  Two mistakes show themselves later:
+DataLoader raises `ValueError`, perhaps hours into a script. Two mistakes show later:
 
-- TL105b: workers get the dataset and the functions by pickling, unless they are forked.  A
-  `lambda`, or what is defined inside a function, cannot be pickled; and a script that trains as
-  soon as it is imported trains again in each worker.  Windows, macOS and Python 3.14 do not fork.
-- TL105c: every worker has a copy of an `IterableDataset` and goes through all of it.  With four
-  workers an epoch holds each sample four times, unless the dataset asks `get_worker_info()` for its
-  share.
+- TL105b: unless workers are forked, they get the dataset and the functions by pickling. A `lambda`,
+  or what is defined inside a function, cannot be pickled; and a script that trains on import trains
+  again in each worker. Windows, macOS and Python 3.14 do not fork.
+- TL105c: every worker goes through all of an `IterableDataset`, so that an epoch holds each sample
+  once a worker, unless the dataset asks `get_worker_info()` for its share.
 
 ## Bad
-    from torch.utils.data import DataLoader, IterableDataset
-
-    class Lines(IterableDataset):
-        def __iter__(self):
-            with open("lines.txt") as file:
-                for line in file:
-                    yield line.split()
+    from torch.utils.data import DataLoader
 
     def loaders(dataset):
-        train = DataLoader(dataset, batch_size=64, persistent_workers=True)
-        return train, DataLoader(Lines(), batch_size=64, num_workers=4)
+        return DataLoader(dataset, batch_size=64, persistent_workers=True)
 
 ## Good
-    from itertools import islice
-    from torch.utils.data import DataLoader, IterableDataset, get_worker_info
-
-    class Lines(IterableDataset):
-        def __iter__(self):
-            worker = get_worker_info()
-            first, step = (worker.id, worker.num_workers) if worker else (0, 1)
-            with open("lines.txt") as file:
-                for line in islice(file, first, None, step):
-                    yield line.split()
+    from torch.utils.data import DataLoader
 
     def loaders(dataset):
-        train = DataLoader(dataset, batch_size=64, num_workers=4, persistent_workers=True)
-        return train, DataLoader(Lines(), batch_size=64, num_workers=4)
+        return DataLoader(dataset, batch_size=64, num_workers=4, persistent_workers=True)
 
 ## Leaves alone
-- Options with values that are not known here.
-- `prefetch_factor=2` without workers below torch 2.0, where 2 is the default.
+- Options with values that are not known, and `prefetch_factor=2` below torch 2.0.
 - A DataLoader in a `try` with a handler, or in a test that expects it to raise.
-- TL105b: workers that are told to be forked (`multiprocessing_context="fork"`); training on import,
-  unless the script itself asks for workers that are not forked.
+- TL105b: workers that are told to be forked, and training on import where nothing says how workers
+  start.
 - TL105c: datasets that ask for the worker, draw at random, count with `while`, take every n-th
-  sample or go through something of another library; loaders with a `worker_init_fn`.
+  sample or go through another library; loaders with a `worker_init_fn`.
 
-As information: a `lambda` where nothing says that workers are not forked, and options that exclude
-each other only by the default of another one.
+It is information where only a default, or an unknown way of starting workers, makes it wrong.
 
 ## Fix safety
-No fix: which of the options is meant only the author knows.
+No fix: only the author knows which of the options is meant.
 
 ## Evidence
 Not measured yet.
 
 ## References
 - PyTorch documentation, "torch.utils.data: Multi-process Data Loading, Platform-specific behaviors"
-- PyTorch documentation, "torch.utils.data.IterableDataset", with examples of sharing by workers
 - Python documentation, "multiprocessing: Contexts and start methods"
 """
 

@@ -1,51 +1,48 @@
 """A running total reads the loss from the GPU in every training step.
 
 ## Why
-`.item()` (and `float(loss)`) waits until the GPU has finished everything that was queued.  In every
-step that keeps the CPU from running ahead, and the GPU idles while the next kernels are prepared.
-A sum that is read after the loop can stay on the device until then.
+`.item()` (and `float(loss)`) waits until the GPU has finished everything that was queued. In every
+step that keeps the CPU from running ahead, and the GPU idles while the next kernels are prepared. A
+sum that is read after the loop can stay on the device until then.
 
 ## Bad
     import torch
 
-    def train(model, loader, optimizer):
+    def train(model, loader):
         model.cuda()
         total = 0.0
         for x in loader:
             loss = model(x.cuda()).mean()
             loss.backward()
-            optimizer.step()
             total += loss.item()
-        print(total)
+        return total
 
 ## Good
     import torch
 
-    def train(model, loader, optimizer):
+    def train(model, loader):
         model.cuda()
         total = 0.0
         for x in loader:
             loss = model(x.cuda()).mean()
             loss.backward()
-            optimizer.step()
             total += loss.detach().double()
         total = float(total)
-        print(total)
+        return total
 
 ## Leaves alone
 - Reads every n steps, once an epoch, after the loop, or for an option that is off by default.
 - Totals that each step reads: `log-every-step` reports what feeds those.
 - Totals of Python numbers, and of tensors on the host.
 
-Totals of an evaluation, under a condition of which nothing is known, and of what is not proved to
-be a tensor on a GPU are information.
+It is information in an evaluation, under a condition of which nothing is known, and for what is not
+proved to be a tensor on a GPU.
 
 ## Fix safety
 Safe where the total starts as a Python number, and is read only after the loop or in a block that
-runs every few steps.  It is then kept as a float64 tensor on the device, which adds up to the same
-bits as Python's own float; counts stay whole numbers.  Unsafe where the device may be MPS, which
-has no float64 (there it is a float32).  No fix where the value is not proved to be a tensor, nor
-where a framework runs the loop.
+runs every few steps: a float64 tensor on the device adds up to the same bits as Python's float, and
+counts stay whole numbers. Unsafe where the device may be MPS, which has only float32. No fix where
+the value is not proved to be a tensor, or under a framework.
 
 ## Evidence
 A CPU has nothing to show: on a CPU the loss is there already, and reading it is free.
@@ -54,7 +51,6 @@ On a GPU: not measured yet.
 
 ## References
 - PyTorch Performance Tuning Guide, "Avoid unnecessary CPU-GPU synchronization"
-- PyTorch FAQ, "My model reports cuda runtime error(2): out of memory"
 """
 
 from __future__ import annotations

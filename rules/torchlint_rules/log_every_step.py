@@ -2,30 +2,28 @@
 
 ## Why
 Printing, logging or storing a number needs it on the host, and `.item()` (or formatting a tensor)
-waits until the GPU has finished everything that was queued.  In every step that keeps the CPU from
-preparing the next kernels; every hundredth step it costs nothing that can be seen.
-So it does for a tensor that is used as a number: `torch.zeros(n, count)`, `range(count)`.
+waits until the GPU has finished everything that was queued. In every step that keeps the CPU from
+preparing the next kernels; every hundredth step it costs nothing. A tensor that is used as a number
+(`torch.zeros(n, count)`, `range(count)`) makes the host wait as well.
 
 ## Bad
     import torch
 
-    def train(model, loader, optimizer):
+    def train(model, loader):
         model.cuda()
         for step, x in enumerate(loader):
             loss = model(x.cuda()).mean()
             loss.backward()
-            optimizer.step()
             print(step, loss.item())
 
 ## Good
     import torch
 
-    def train(model, loader, optimizer):
+    def train(model, loader):
         model.cuda()
         for step, x in enumerate(loader):
             loss = model(x.cuda()).mean()
             loss.backward()
-            optimizer.step()
             if step % 100 == 0:
                 print(step, loss.item())
 
@@ -33,15 +31,14 @@ So it does for a tensor that is used as a number: `torch.zeros(n, count)`, `rang
 - Reads every n steps, after a time, once an epoch, in a branch that leaves the loop, in texts of
   errors, or for an option that is off by default.
 - Sizes and shapes, Python and NumPy numbers, tensors on the host, and scripts for the CPU only.
-- Totals that are read after the loop (`item-accumulate-in-train-loop`), the truth of a tensor
-  (`tensor-control-flow`) and copies (`device-roundtrip-in-loop`).
+- What TL201 (totals), TL203 (the truth of a tensor) and TL204 (copies) report.
 
-Reads in an evaluation, under a condition of which nothing is known, and of what is not proved to be
-a tensor on a GPU are information.
+It is information in an evaluation, under a condition of which nothing is known, and for what is not
+proved to be a tensor on a GPU.
 
 ## Fix safety
-Unsafe: what is logged changes.  Statements that only log, and names that only they read, go under
-`if step % 100 == 0:` (the setting `log-interval`), where the loop counts its steps.  Loggers that
+Unsafe: what is logged changes. Statements that only log, and names that only they read, go under
+`if step % 100 == 0:` (the setting `log-interval`), where the loop counts its steps. Loggers that
 count their calls (`wandb.log` without a step) count fewer.
 
 ## Evidence

@@ -1,37 +1,30 @@
 """A running total or a list keeps the graph of every step alive.
 
 ## Why
-A loss is a tensor that knows how it was computed.  Adding it to a total, or keeping it in a list,
-keeps that graph: one more in every step, so that memory grows until the loop ends.  After a
-backward pass what is left of a graph is small; in an evaluation that runs none it holds the
-activations of every layer.  An object of the project that adds up what it is given
-(`meter.update(loss, n)`) does the same, and so does a running average.
+A loss is a tensor that knows how it was computed. Adding it to a total, a list or a meter of the
+project (`meter.update(loss, n)`) keeps that graph, one more in every step, so that memory grows
+until the loop ends. After a backward pass little is left of a graph; in an evaluation that runs
+none it holds the activations of every layer.
 
 ## Bad
-    import torch
     import torch.nn.functional as F
 
-    def train(model, batches, optimizer):
+    def train(model, batches):
         total = 0.0
         for x, y in batches:
             loss = F.cross_entropy(model(x), y)
-            optimizer.zero_grad()
             loss.backward()
-            optimizer.step()
             total += loss
         return total / len(batches)
 
 ## Good
-    import torch
     import torch.nn.functional as F
 
-    def train(model, batches, optimizer):
+    def train(model, batches):
         total = 0.0
         for x, y in batches:
             loss = F.cross_entropy(model(x), y)
-            optimizer.zero_grad()
             loss.backward()
-            optimizer.step()
             total += loss.detach()
         return total / len(batches)
 
@@ -42,12 +35,11 @@ activations of every layer.  An object of the project that adds up what it is gi
 - What starts anew in the loop, is emptied in it, or takes something now and then only.
 - `deque(maxlen=...)`, and objects of classes that are not in the project.
 
-Information: where a condition that nobody knows decides, in a step that nobody is seen to run, in
-an evaluation whose callers may turn gradients off, and beside a framework.
+It is information where an unknown condition or caller decides, and beside a framework.
 
 ## Fix safety
 Safe: `.detach()` gives the same numbers on the same device, and after the backward pass nobody can
-ask a gradient of them.  Unsafe in files that keep graphs (`retain_graph`), where a caller may ask a
+ask a gradient of them. Unsafe in files that keep graphs (`retain_graph`), where a caller may ask a
 gradient of an evaluation, and where the total or container itself is shown, with its `grad_fn`.
 
 ## Evidence

@@ -1,13 +1,12 @@
 """Attention computes weights that nobody reads, and cannot use a fused kernel for it.
 
 ## Why
-`nn.MultiheadAttention` gives the output and, by default, the attention weights: it has to compute
-the whole matrix of them and keep it for the backward pass.  With `need_weights=False` it uses
+By default `nn.MultiheadAttention` also gives the attention weights: it has to compute the whole
+matrix of them and keep it for the backward pass. With `need_weights=False` it uses
 `scaled_dot_product_attention` (torch 2.0 and newer), whose kernels for a GPU never write that
 matrix to memory.
 
 ## Bad
-    import torch
     from torch import nn
 
     class Block(nn.Module):
@@ -16,11 +15,9 @@ matrix to memory.
             self.attention = nn.MultiheadAttention(width, 8, batch_first=True)
 
         def forward(self, x):
-            attended, _ = self.attention(x, x, x)
-            return x + attended
+            return x + self.attention(x, x, x)[0]
 
 ## Good
-    import torch
     from torch import nn
 
     class Block(nn.Module):
@@ -29,8 +26,7 @@ matrix to memory.
             self.attention = nn.MultiheadAttention(width, 8, batch_first=True)
 
         def forward(self, x):
-            attended, _ = self.attention(x, x, x, need_weights=False)
-            return x + attended
+            return x + self.attention(x, x, x, need_weights=False)[0]
 
 ## Leaves alone
 - Calls whose second result is read, stored, returned or handed on.
@@ -38,11 +34,11 @@ matrix to memory.
 - Layers that are not seen to be torch's own: subclasses and parameters that nobody is seen to pass.
 - Layers that have a forward hook, which may read the weights.
 
-Where the call is not seen to run in every training step, it is information.
+It is information where the call is not seen to run in every training step.
 
 ## Fix safety
-Unsafe: rounding differs.  On a GPU the fused kernels draw other random numbers for dropout.  Where
-a mask allows nothing at all the output is zero (in training) instead of NaN.
+Unsafe: rounding differs. On a GPU the fused kernels draw other random numbers for dropout. Where a
+mask allows nothing at all the output is zero (in training) instead of NaN.
 
 ## Evidence
 `torchlint bench TL713` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time
@@ -55,9 +51,8 @@ of a step before and after, and their ratio with its 99% interval.
 On a GPU: not measured yet.
 
 ## References
-- PyTorch documentation, `torch.nn.MultiheadAttention`: "Set need_weights=False to use the
-  optimized scaled_dot_product_attention and achieve the best performance for MHA"
-- PyTorch documentation, `torch.nn.functional.scaled_dot_product_attention`
+- PyTorch documentation, `torch.nn.MultiheadAttention`: "Set need_weights=False to use the optimized
+  scaled_dot_product_attention and achieve the best performance for MHA"
 """
 
 from __future__ import annotations

@@ -2,55 +2,46 @@
 
 ## Why
 `iter(loader)` starts a pass: it draws a new order of all samples and, with `num_workers`, starts
-the worker processes, which then fetch several batches ahead.  `next(iter(loader))` takes one batch
-of that and throws the rest away.  The passes are never finished: a step may get samples again that
-the step before had, or, without shuffling, the same first batch each time.
+the worker processes, which then fetch several batches ahead. `next(iter(loader))` takes one batch
+of that and throws the rest away. A step may get samples again that the step before had, or, without
+shuffling, the same first batch each time.
 
 ## Bad
-    import torch
     from torch.utils.data import DataLoader
 
-    def train(dataset, model, optimizer, steps):
+    def train(dataset, model, steps):
         loader = DataLoader(dataset, batch_size=64, shuffle=True, num_workers=4)
         for step in range(steps):
             x, y = next(iter(loader))
-            loss = model(x, y)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
+            model(x, y).backward()
 
 ## Good
     import itertools
 
-    import torch
     from torch.utils.data import DataLoader
 
-    def train(dataset, model, optimizer, steps):
+    def train(dataset, model, steps):
         loader = DataLoader(dataset, batch_size=64, shuffle=True, num_workers=4)
         batches = itertools.chain.from_iterable(itertools.repeat(loader))
         for step in range(steps):
             x, y = next(batches)
-            loss = model(x, y)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
+            model(x, y).backward()
 
 ## Leaves alone
 - A look at one batch outside of steps, or in one of them (`if step == 0:`).
 - An iterator that is made anew where the last one has ended, or that gives several batches.
 - What is not known to be a DataLoader: the iterator of a generator is the generator itself.
-- Loaders whose batch is the whole dataset (`batch_size=len(dataset)`), and those that are made in
-  the loop, or whose dataset is changed in it: the next pass gives other batches.
+- Loaders whose batch is the whole dataset, that are made in the loop, or whose dataset changes
+  there.
 
-As information: steps that do not train, those that nothing is seen to repeat, and draws in some of
-the steps that start workers (`if step % 10 == 0:`).  Without a fix: an iterator with a name, a step
-in a function of its own, and training that a framework runs.
+It is information for steps that do not train or that nothing is seen to repeat, and for draws in
+some steps. No fix for an iterator with a name, in a function of its own, and under a framework.
 
 ## Fix safety
 Unsafe: it changes which samples a step gets, on purpose: each is seen once before any is seen
-again.  The iterator is made before the outermost loop of the steps and starts the next pass by
-itself; a loop over `range(len(loader))` gets that of one pass.  Where workers are persistent, other
-passes over the loader begin it anew.  A loader without a batch keeps the loop waiting.
+again. The iterator is made before the outermost loop of the steps and starts the next pass by
+itself. Where workers are persistent, other passes over the loader begin it anew. A loader without a
+batch keeps the loop waiting.
 
 ## Evidence
 `torchlint bench TL106` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time

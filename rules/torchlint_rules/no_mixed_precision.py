@@ -2,9 +2,9 @@
 
 ## Why
 GPUs multiply matrices in bfloat16 or float16 several times faster than in float32, and such numbers
-take half the memory.  `torch.autocast` runs those operations that bear it in the lower precision
-and the others in float32; the weights stay in float32.  With bfloat16, which has the range of
-float32, that is all.  In float16 small gradients vanish, so that the loss has to be scaled.
+take half the memory. `torch.autocast` runs the operations that bear it in the lower precision and
+the others in float32; the weights stay in float32. With bfloat16, which has the range of float32,
+that is all. In float16 small gradients vanish, so the loss has to be scaled.
 
 ## Bad
     import torch
@@ -15,9 +15,9 @@ float32, that is all.  In float16 small gradients vanish, so that the loss has t
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         for x, y in loader:
             loss = nn.functional.cross_entropy(model(x.cuda()), y.cuda())
-            optimizer.zero_grad()
             loss.backward()
             optimizer.step()
+            optimizer.zero_grad()
 
 ## Good
     import torch
@@ -29,30 +29,25 @@ float32, that is all.  In float16 small gradients vanish, so that the loss has t
         for x, y in loader:
             with torch.autocast(device_type="cuda", dtype=torch.bfloat16):
                 loss = nn.functional.cross_entropy(model(x.cuda()), y.cuda())
-            optimizer.zero_grad()
             loss.backward()
             optimizer.step()
+            optimizer.zero_grad()
 
 ## Leaves alone
-- Scripts in which anything connected to them chooses a precision by value: autocast or a gradient
-  scaler that is not certainly off, types of models and defaults, what a framework is told.
+- Scripts in which anything connected to them chooses a precision: autocast or a gradient scaler
+  that may be on, types of models and defaults, what a framework is told.
 - Scripts in which nothing is seen to be on a GPU, and models whose output is on the CPU.
 - Models that are one layer, that run without gradients, or that nobody trains.
 - Versions of torch before 1.10, which has no `torch.autocast`.
-- Frameworks that are told to train elsewhere, or on which no training is seen.
 
-It is advice, once for each training step.  Where Lightning, Accelerate, transformers or Ignite run
-the training, their own switch is named.
+Of Lightning, Accelerate, transformers and Ignite their own switch is named.
 
 ## Fix safety
-Unsafe, and only for the plainest of steps: one loss of torch that autocast computes in float32, one
-backward pass and one update, all lines of one block, models whose code is seen and has nothing that
-a lower precision breaks, and outputs that do not become arrays; they have the lower precision.
-
-The numbers are rounded differently, so that training takes a slightly different course.  bfloat16
-is fast from compute capability 8.0 (Ampere) on.  With `amp-dtype = "float16"` in the configuration
-the fix writes float16 and a `GradScaler`; a checkpoint should then hold `scaler.state_dict()` too.
-On a CPU nothing changes: autocast is switched off there.
+Unsafe, since numbers are rounded differently, and only for plain steps: one loss of torch, one
+backward pass and one update, all lines of one block, of models whose code is seen and has nothing
+that a lower precision breaks. bfloat16 is fast from compute capability 8.0 (Ampere) on. With
+`amp-dtype = "float16"` in the configuration the fix writes float16 and a `GradScaler`; a checkpoint
+should then hold `scaler.state_dict()` too.
 
 ## Evidence
 A CPU has nothing to show: autocast for CUDA is switched off on a CPU.
@@ -61,7 +56,6 @@ On a GPU: not measured yet.
 
 ## References
 - PyTorch documentation, "Automatic Mixed Precision package - torch.amp"
-- PyTorch recipe, "Automatic Mixed Precision"
 - PyTorch Performance Tuning Guide, "Use mixed precision and AMP"
 """
 

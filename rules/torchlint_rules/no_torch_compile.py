@@ -1,71 +1,59 @@
 """A model is trained kernel by kernel, without a compiler.
 
 ## Why
-Each operation of a model is a kernel that reads its inputs from the GPU's memory and writes its
-result there, and each is started from Python.  `torch.compile` (torch 2.0) makes few kernels of
-many.  That gives much where there are many small operations, little where large products and
-convolutions take the time.
-`model.compile()` compiles a model in place: it keeps its class, its attributes and the keys of its
-`state_dict`.
+Each operation of a model is a kernel that is started from Python, reads its inputs from the GPU's
+memory and writes its result there. `torch.compile` (torch 2.0) makes few kernels of many. That
+gives much where there are many small operations, little where large products and convolutions take
+the time. `model.compile()` compiles in place: class, attributes and the keys of the `state_dict`
+stay.
 
 ## Bad
-    import torch
     from torch import nn
 
     class Net(nn.Module):
         def __init__(self):
             super().__init__()
-            self.layers = nn.Sequential(nn.Linear(64, 64), nn.GELU(), nn.Linear(64, 10))
+            self.layer = nn.Linear(64, 10)
 
         def forward(self, x):
-            return self.layers(x / x.norm(dim=1, keepdim=True))
+            return self.layer(nn.functional.gelu(x / x.norm(dim=1, keepdim=True)))
 
     model = Net().cuda()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
     for x, y in loader:
         nn.functional.cross_entropy(model(x.cuda()), y.cuda()).backward()
-        optimizer.step()
-        optimizer.zero_grad()
 
 ## Good
-    import torch
     from torch import nn
 
     class Net(nn.Module):
         def __init__(self):
             super().__init__()
-            self.layers = nn.Sequential(nn.Linear(64, 64), nn.GELU(), nn.Linear(64, 10))
+            self.layer = nn.Linear(64, 10)
 
         def forward(self, x):
-            return self.layers(x / x.norm(dim=1, keepdim=True))
+            return self.layer(nn.functional.gelu(x / x.norm(dim=1, keepdim=True)))
 
     model = Net().cuda()
     model.compile()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
     for x, y in loader:
         nn.functional.cross_entropy(model(x.cuda()), y.cuda()).backward()
-        optimizer.step()
-        optimizer.zero_grad()
 
 ## Leaves alone
 - Trainings on a CPU, and models that are not seen to go to a GPU.
-- Models that are compiled, by torch.compile, TorchScript, TensorRT or XLA, or run in a function
-  that is; where an option that is off by default compiles them this is said, without a fix.
-- torch below 2.0, as declared, and models of a single layer, which is a kernel or two.
+- Models that are compiled, by torch.compile, TorchScript, TensorRT or XLA. Where an option that is
+  off by default compiles them this is said, without a fix.
+- torch below 2.0, and models of a single layer, which is a kernel or two.
 - What a compiler refuses or gives up on: second derivatives (`create_graph=True`), `DataParallel`,
-  and forward passes that count (`self.calls += 1`), which are compiled anew for each number.
+  and forward passes that count (`self.calls += 1`).
 
 Of transformers and Accelerate their own switch is named.
 
 ## Fix safety
-Unsafe: results differ by rounding, and dropout draws other random numbers.  The first steps take
-long, as each new combination of shapes does, and a C++ compiler and Triton have to be there, and a
-GPU of compute capability 7.0 or newer.  Whether it pays has to be measured.  The line goes behind
-the one that makes the model, and asks for the GPU where there may be none.
-
-There is a fix where the step runs one model, of a class with a `forward` of its own (in place
-torch compiles nothing of `nn.Sequential`), bound to a local name, without recurrent layers, layers
-of other libraries or sparse tensors; and not for a torch that may lack the method.
+Unsafe: results differ by rounding, and dropout draws other random numbers. The first steps take
+long, as does each new combination of shapes; a C++ compiler, Triton and a GPU of compute capability
+7.0 are needed. Whether it pays has to be measured. There is a fix where the step runs one model
+with a `forward` of its own, bound to a local name, without recurrent layers, layers of other
+libraries or sparse tensors.
 
 ## Evidence
 A CPU has nothing to show: on a CPU it needs a C++ compiler, which many machines lack.
@@ -73,10 +61,8 @@ A CPU has nothing to show: on a CPU it needs a C++ compiler, which many machines
 On a GPU: not measured yet.
 
 ## References
-- PyTorch documentation, `torch.compile`, `torch.nn.Module.compile`, and "Where to apply
-  torch.compile?"
+- PyTorch documentation, `torch.compile` and `torch.nn.Module.compile`
 - PyTorch tutorial, "Introduction to torch.compile"
-- Transformers documentation, `TrainingArguments`; Accelerate documentation, `Accelerator`
 """
 
 from __future__ import annotations

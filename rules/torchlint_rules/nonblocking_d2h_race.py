@@ -2,9 +2,9 @@
 
 ## Why
 `x.to("cpu", non_blocking=True)` returns at once, with a tensor that the GPU is still to fill: what
-reads it then reads whatever stood in that memory before, without an error.  On the way to the GPU
+reads it then reads whatever stood in that memory before, without an error. On the way to the GPU
 the order of the stream makes sure that a kernel sees the whole copy; on the way back only a wait
-does, such as `torch.cuda.synchronize()` or an event's.
+does, such as `torch.cuda.synchronize()`.
 
 ## Bad
     import torch
@@ -13,8 +13,7 @@ does, such as `torch.cuda.synchronize()` or an event's.
     def predict(model: torch.nn.Module, batches):
         classes = []
         for x in batches:
-            out = model(x.to("cuda", non_blocking=True)).argmax(1)
-            classes += out.to("cpu", non_blocking=True).tolist()
+            classes += model(x.to("cuda")).argmax(1).to("cpu", non_blocking=True).tolist()
         return classes
 
 ## Good
@@ -24,21 +23,19 @@ does, such as `torch.cuda.synchronize()` or an event's.
     def predict(model: torch.nn.Module, batches):
         classes = []
         for x in batches:
-            out = model(x.to("cuda", non_blocking=True)).argmax(1)
-            classes += out.to("cpu").tolist()
+            classes += model(x.to("cuda")).argmax(1).to("cpu").tolist()
         return classes
 
 ## Leaves alone
 - Copies to the GPU, and copies of what is not seen to be on a GPU.
-- Copies with a wait in their function: `synchronize()`, an event, a stream; or, before the first
-  read, with anything that waits by the way (`.item()`, `.cpu()`, a copy without `non_blocking`) and
-  with a call of a function that may wait.
+- Copies with a wait in their function (`synchronize()`, an event, a stream) or, before the first
+  read, anything that waits by the way (`.item()`, `.cpu()`) or a call of a function that may wait.
 - Copies that are read elsewhere: returned, stored, put into a list, or given to a function.
 - `buffer.copy_(x, non_blocking=True)`: a copy into memory that is not pinned waits by itself.
 
 ## Fix safety
-Safe: the flag is dropped, and the copy waits.  Where many copies are on their way at once, one wait
-behind them all is quicker; put `torch.cuda.synchronize()` there instead.
+Safe: the flag is dropped, and the copy waits. Where many copies are on their way at once, one
+`torch.cuda.synchronize()` behind them all is quicker.
 
 ## Evidence
 A CPU has nothing to show: on a CPU nothing is copied.

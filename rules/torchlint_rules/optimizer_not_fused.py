@@ -2,50 +2,38 @@
 
 ## Why
 By default `AdamW.step()` runs each of its operations over all parameters before the next one starts
-(`foreach`, on a CUDA GPU), or one parameter after the other from Python (on the CPU).  With
+(`foreach`, on a CUDA GPU), or one parameter after the other from Python (on the CPU). With
 `fused=True` a single kernel does it all: much for many small parameters and on the CPU, little
 where the backward pass is long.
 
-The flag is part of the optimizer's state: a checkpoint that was saved without it turns it off again
-(TL601b).  Of SGD with momentum, if the first step of all is one that a `GradScaler` skips, the
-fused kernel leaves the momentum as memory that nobody wrote (TL601c).
+TL601b: the flag is part of the optimizer's state, and a checkpoint saved without it turns it off
+again. TL601c: if a `GradScaler` skips the very first step, a fused SGD with momentum leaves it as
+memory that nobody wrote.
 
 ## Bad
     import torch
 
-    layers = [torch.nn.Linear(512, 512) for _ in range(8)]
-    model = torch.nn.Sequential(*layers).cuda()
+    model = torch.nn.Sequential(torch.nn.Linear(512, 512), torch.nn.Linear(512, 10)).cuda()
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
-    for x in batches:
-        optimizer.zero_grad()
-        model(x.cuda()).sum().backward()
-        optimizer.step()
 
 ## Good
     import torch
 
-    layers = [torch.nn.Linear(512, 512) for _ in range(8)]
-    model = torch.nn.Sequential(*layers).cuda()
+    model = torch.nn.Sequential(torch.nn.Linear(512, 512), torch.nn.Linear(512, 10)).cuda()
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, fused=True)
-    for x in batches:
-        optimizer.zero_grad()
-        model(x.cuda()).sum().backward()
-        optimizer.step()
 
 ## Leaves alone
-- Optimizers without a fused kernel (Adadelta, RMSprop, NAdam and others): they refuse the argument.
+- Optimizers without a fused kernel (RMSprop, NAdam and others): they refuse the argument.
 - `fused`, `foreach` or `differentiable` given, but for a literal `False`.
-- SGD by name on a GPU, where `foreach` needs three or four kernels for all parameters.
-- SGD with momentum beside a gradient scaler, for the reason above.
-- Devices of other makers, and versions of torch that are declared and have no such kernel.
-- TL601b: connected files that save the optimizer's state themselves, or speak of its `"fused"`.
+- SGD on a GPU, where `foreach` needs few kernels, and with momentum beside a gradient scaler.
+- Devices of other makers, and declared versions of torch without such a kernel.
+- TL601b: files that save the optimizer's state themselves, or speak of its `"fused"`.
 
 ## Fix safety
-Unsafe: the results differ by rounding; on torch below 2.4 a fused optimizer raises for parameters
-on the CPU, and below 2.0 (SGD: 2.3) it does not exist.  For a declared torch below 2.4 the model is
-asked where it is.  Where a state is loaded, the flag is written into it before.  TL601c takes the
-flag out.  There is no fix under a training framework, where the class is one of several of which
-some have no such kernel, and for Adagrad where the version is not declared.
+Unsafe: the results differ by rounding, and torch below 2.4 raises for parameters on the CPU; for
+such a target the model is asked where it is. Where a state is loaded, the flag is written into it
+before. TL601c takes the flag out. No fix under a framework, or where some version or class that may
+be meant has no such kernel.
 
 ## Evidence
 `torchlint bench TL601` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time
@@ -58,8 +46,7 @@ of a step before and after, and their ratio with its 99% interval.
 On a GPU: not measured yet.
 
 ## References
-- PyTorch documentation, `torch.optim`: "Algorithms", and `torch.optim.AdamW`
-- PyTorch documentation, `torch.optim.Optimizer.load_state_dict`
+- PyTorch documentation, `torch.optim.AdamW`, and `torch.optim.Optimizer.load_state_dict`
 """
 
 from __future__ import annotations

@@ -2,51 +2,44 @@
 
 ## Why
 A profiler notes every operation with its times, and on request its shapes, its memory and the
-Python stack.  It slows each step down and keeps what it noted until it ends, which is a lot after a
-whole training.  A few steps say the same: `schedule` makes the profiler record some steps and
-stop, and `prof.step()` tells it where one ends.
+Python stack. It slows each step down and keeps what it noted until it ends. A few steps say the
+same: `schedule` makes the profiler record some steps and stop, and `prof.step()` tells it where one
+ends.
 
-Memory history (`torch.cuda.memory._record_memory_history`) notes the stack of every allocation in
-the same way.  TL902b: `gradcheck` compares gradients with finite differences, which takes two
-forward passes for each element of its inputs.
+Memory history (`_record_memory_history`) notes the stack of every allocation in the same way.
+TL902b: `gradcheck` takes two forward passes for each element of its inputs.
 
 ## Bad
     import torch
 
-    def train(model, loader, optimizer):
+    def train(model, loader):
         with torch.profiler.profile(with_stack=True) as prof:
             for x, y in loader:
-                loss = model(x, y)
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
+                model(x, y).backward()
         prof.export_chrome_trace("trace.json")
 
 ## Good
     import torch
 
-    def train(model, loader, optimizer):
+    def train(model, loader):
         steps = torch.profiler.schedule(wait=1, warmup=1, active=3, repeat=1)
         with torch.profiler.profile(with_stack=True, schedule=steps) as prof:
             for x, y in loader:
-                loss = model(x, y)
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
+                model(x, y).backward()
                 prof.step()
         prof.export_chrome_trace("trace.json")
 
 ## Leaves alone
-- A profiler with a `schedule`, whatever it is; one with `enabled=` anything but `True`; one under
-  a condition that asks for it.
+- A profiler with a `schedule`, whatever it is; one with `enabled=` anything but `True`; one under a
+  condition that asks for it.
 - Loops of a few steps, 200 at most: `range(20)`, `islice`, `if step == 20: break`.
 - Blocks and calls in which no training is seen, and memory history that the script ends.
 - `record_function`, NVTX ranges and `cudaProfilerStart`, which cost next to nothing.
 
-Information: `gradcheck` that runs once before a training; where a framework runs the training.
+It is information for a `gradcheck` that runs once before a training, and under a framework.
 
 ## Fix safety
-There is no fix: taking the profiler away takes away its report, which the code around it uses.
+No fix: taking the profiler away takes away its report, which the code around it uses.
 
 ## Evidence
 `torchlint bench TL902` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time
@@ -60,7 +53,6 @@ On a GPU: not measured yet.
 
 ## References
 - PyTorch documentation, "torch.profiler: schedule"
-- PyTorch tutorial, "PyTorch Profiler"
 - PyTorch Performance Tuning Guide, "Disable debugging APIs"
 """
 

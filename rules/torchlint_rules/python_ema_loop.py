@@ -1,22 +1,20 @@
 """A moving average of the parameters is kept by a Python loop over them.
 
 ## Why
-A target network, a teacher or the averaged weights of a diffusion model follow the parameters that
-are trained: `average = decay * average + (1 - decay) * parameter`, after each step.  Written as a
-loop that is two to four small kernels for each parameter, and the interpreter between them: a
-network of 300 parameters costs a thousand kernels that the GPU waits for.  torch has the update of
-all of them at once, in a few kernels: `get_ema_multi_avg_fn(decay)` makes a function of two lists
-of tensors, which `AveragedModel` can be given as well (`multi_avg_fn=`).
+A target network, a teacher or the averaged weights of a diffusion model follow the trained
+parameters: `average = decay * average + (1 - decay) * parameter`, after each step. Written as a
+loop that is two to four small kernels for each parameter: a thousand for a network of 300
+parameters. `get_ema_multi_avg_fn(decay)` makes a function that updates two lists of tensors in a
+few kernels; `AveragedModel` can be given it as well (`multi_avg_fn=`).
 
 ## Bad
     import torch
 
     def train(model, teacher, loader, optimizer):
         for x, y in loader:
-            loss = torch.nn.functional.cross_entropy(model(x.cuda()), y.cuda())
-            optimizer.zero_grad()
-            loss.backward()
+            model(x.cuda(), y.cuda()).backward()
             optimizer.step()
+            optimizer.zero_grad()
             for average, parameter in zip(teacher.parameters(), model.parameters()):
                 average.data.mul_(0.99).add_(parameter.data, alpha=0.01)
 
@@ -26,22 +24,20 @@ of tensors, which `AveragedModel` can be given as well (`multi_avg_fn=`).
 
     def train(model, teacher, loader, optimizer):
         for x, y in loader:
-            loss = torch.nn.functional.cross_entropy(model(x.cuda()), y.cuda())
-            optimizer.zero_grad()
-            loss.backward()
+            model(x.cuda(), y.cuda()).backward()
             optimizer.step()
+            optimizer.zero_grad()
             get_ema_multi_avg_fn(0.99)(list(teacher.parameters()), list(model.parameters()), None)
 
 ## Leaves alone
 - Averages that no training step is seen to keep: once an epoch, and in functions that nobody is
   seen to call.
 - Loops that copy, add up gradients, or mix by two weights that are not seen to be one together.
-- Scripts for the CPU only, where the step itself takes most of the time.
-- Projects that declare a torch older than 2.1.
+- Scripts for the CPU only, and projects that declare a torch older than 2.1.
 
 ## Fix safety
 Unsafe: the results differ by rounding, and the two models must have the same parameters, one by
-one, in the same dtype; else the function raises.  There is a fix where the loop runs over
+one, in the same dtype; else the function raises. There is a fix where the loop runs over
 `parameters()` of two models and does nothing but update the average; none for a `state_dict()`,
 which holds counters as well, nor under a training framework.
 
@@ -57,7 +53,6 @@ On a GPU: not measured yet.
 
 ## References
 - PyTorch documentation, `torch.optim`: "Weight Averaging (SWA and EMA)"
-- PyTorch documentation, `torch.optim.swa_utils.AveragedModel`
 """
 
 from __future__ import annotations

@@ -3,47 +3,39 @@
 ## Why
 Every operation on a row starts a kernel of its own, and costs some microseconds of Python however
 small the row is; so does the index that takes it out, and the backward pass has a node for each.
-Comprehensions that are stacked, joined or added up are loops of that kind too.
+Comprehensions that are stacked, joined or added up are such loops too.
 
 ## Bad
     import torch
 
     model = torch.nn.Linear(4, 8).cuda()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 
     for step in range(1000):
         out = model(torch.randn(16, 4, device="cuda"))
-        loss = 0
-        for i in range(out.size(0)):
-            loss += torch.logsumexp(out[i], dim=0)
-        loss.backward()
-        optimizer.step()
+        sum(torch.logsumexp(out[i], dim=0) for i in range(out.size(0))).backward()
 
 ## Good
     import torch
 
     model = torch.nn.Linear(4, 8).cuda()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 
     for step in range(1000):
         out = model(torch.randn(16, 4, device="cuda"))
-        loss = torch.logsumexp(out, dim=1).sum()
-        loss.backward()
-        optimizer.step()
+        torch.logsumexp(out, dim=1).sum().backward()
 
 ## Leaves alone
-- Loops over layers, lists, tuples, loaders and ranges of numbers; what is not seen to be a tensor.
+- Loops over layers, lists, loaders and ranges of numbers; what is not seen to be a tensor.
 - Recurrences: a turn that uses what another has made, such as a state or a tensor that it fills.
 - Rows of different lengths: slices up to `lengths[i]`, masks, `nonzero`, `unique`, and lists of
   results that are neither stacked, joined nor added up.
 - Turns with branches, loops or calls of anything but torch.
 
-It is information where the tensor is not seen to be on a GPU, where other rows come from a list or
-are not those of the first dimension, and outside of training steps.
+It is information where the tensor is not seen to be on a GPU, where rows come from a list or are
+not those of the first dimension, and outside of training steps.
 
 ## Fix safety
-There is no fix: what has to be written depends on what a turn computes.  Random numbers would be
-others, and all rows at once need the memory of all of them.
+No fix: what has to be written depends on what a turn computes. Random numbers would be others, and
+all rows at once need the memory of all of them.
 
 ## Evidence
 `torchlint bench TL310` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time

@@ -2,53 +2,45 @@
 
 ## Why
 `DistributedSampler` draws its order from a seed and the number of the epoch, so that all processes
-agree on it.  It does not count epochs by itself: unless `set_epoch` tells it the number, the
-shuffling of each epoch is that of the first, every process gets the same part of the data each
-time, and every batch is made of the same samples.
+agree on it. It does not count epochs by itself: unless `set_epoch` tells it, every epoch has the
+order of the first, and every process gets the same part of the data each time.
 
-Without a `DistributedSampler` (TL804b) each process of `DistributedDataParallel` goes through all
-of the data: an epoch takes as long as on one GPU.
+TL804b: without a `DistributedSampler` each process of `DistributedDataParallel` goes through all of
+the data, and an epoch takes as long as on one GPU.
 
 ## Bad
     from torch.utils.data import DataLoader, DistributedSampler
 
-    def train(model, dataset, optimizer, epochs):
+    def train(model, dataset, epochs):
         sampler = DistributedSampler(dataset)
         loader = DataLoader(dataset, batch_size=64, sampler=sampler)
         for epoch in range(epochs):
             for x, y in loader:
-                loss = model(x, y)
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
+                model(x, y).backward()
 
 ## Good
     from torch.utils.data import DataLoader, DistributedSampler
 
-    def train(model, dataset, optimizer, epochs):
+    def train(model, dataset, epochs):
         sampler = DistributedSampler(dataset)
         loader = DataLoader(dataset, batch_size=64, sampler=sampler)
         for epoch in range(epochs):
             sampler.set_epoch(epoch)
             for x, y in loader:
-                loss = model(x, y)
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
+                model(x, y).backward()
 
 ## Leaves alone
-- Samplers with `shuffle=False` or a value that is not known, or that no training step draws from.
-- Training of a single epoch, and samplers that are made anew in each.
+- Samplers with `shuffle=False` or an unknown value, that no training step draws from, or that are
+  made anew in each epoch; training of a single epoch.
 - Samplers that `set_epoch` may be called of, also by code that is not seen and gets the loader.
-- Files that import a framework: Lightning, Accelerate and others call `set_epoch`, DeepSpeed not.
-- TL804b: datasets that are not known, are iterated, ask for the process, or are parts of something
-  (`x[rank::2]`); loaders with a sampler of any kind; a seed of its own for each process.
+- Files that import a framework that calls `set_epoch` (all but DeepSpeed).
+- TL804b: datasets that are unknown, iterated, or parts of something (`x[rank::2]`); loaders with a
+  sampler of any kind; processes with seeds of their own.
 
-Without a fix: where the epoch has no number (`while`), or neither sampler nor loader a name in the
-loop over epochs; files that import DeepSpeed; and TL804b, which needs a decision on the batch size.
+No fix for TL804b, with DeepSpeed, or where the loop has no name for the epoch or the sampler.
 
 ## Fix safety
-Unsafe: the data come in another order from the second epoch on, which is the point.  Where the
+Unsafe: the data come in another order from the second epoch on, which is the point. Where the
 sampler may be another one, or None, the call stands under a condition.
 
 ## Evidence
@@ -67,7 +59,6 @@ then `[5, 2, 7, 1]`.
 
 ## References
 - PyTorch documentation, "torch.utils.data.distributed.DistributedSampler"
-- PyTorch tutorial, "Getting Started with Distributed Data Parallel"
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
 """A scheduler is not moved on when its schedule counts on it: too early, or too seldom.
 
 ## Why
-A scheduler sets its first learning rate as it is made, and each `step()` moves it on to the next.
-When that comes before the optimizer has taken a step (TL605b), every milestone comes one step, or
-one epoch, too soon, and a first learning rate that holds for one step alone is never used.  That
-was the right order before torch 1.1; since then torch warns of it at run time.
-
 A schedule of `len(loader)` steps an epoch that is moved on once in each epoch never gets farther
 than its warm-up.
+
+TL605b: a scheduler sets its first learning rate as it is made, and each `step()` moves it on to the
+next. When that comes before the optimizer has taken a step, every milestone comes one step, or one
+epoch, too soon. That was the right order before torch 1.1; since then torch warns of it.
 
 ## Bad
     from torch.optim.lr_scheduler import StepLR
@@ -17,10 +16,9 @@ than its warm-up.
         for epoch in range(epochs):
             scheduler.step()
             for x, y in loader:
-                loss = model(x, y)
-                optimizer.zero_grad()
-                loss.backward()
+                model(x, y).backward()
                 optimizer.step()
+                optimizer.zero_grad()
 
 ## Good
     from torch.optim.lr_scheduler import StepLR
@@ -29,27 +27,24 @@ than its warm-up.
         scheduler = StepLR(optimizer, step_size=30)
         for epoch in range(epochs):
             for x, y in loader:
-                loss = model(x, y)
-                optimizer.zero_grad()
-                loss.backward()
+                model(x, y).backward()
                 optimizer.step()
+                optimizer.zero_grad()
             scheduler.step()
 
 ## Leaves alone
-- `ReduceLROnPlateau`, `step(epoch)`, schedulers of other libraries, and classes with a `step` of
-  their own.
-- Optimizers that have stepped before, or may have: in a call in the same turn that is not seen.
-- Moves under a condition that may not hold in the first turn, and schedulers whose `last_epoch` is
-  set by hand.
+- `ReduceLROnPlateau`, `step(epoch)`, schedulers of other libraries or with a `step` of their own.
+- Optimizers that have stepped before, or may have, in a call that is not seen.
+- Moves that may not happen in the first turn, and schedulers whose `last_epoch` is set by hand.
 - Projects that pin a torch older than 1.1.
 - TL605: schedules that something else moves on as well, or may.
 
-Information: what is not seen for certain (which scheduler or optimizer it is, whether a framework
-has its own order), a `get_lr` of a class of the project, and steps outside of loops.
+It is information where it is not certain which scheduler or optimizer is meant, and with a
+framework.
 
 ## Fix safety
-There is no fix: the line has to move behind a loop, and what is logged and saved between the two
-has to be looked at.  A training that is repeated afterwards has other learning rates.
+No fix: the line has to move behind a loop, and what is logged and saved between the two has to be
+looked at. A training that is repeated afterwards has other learning rates.
 
 ## Evidence
 Not measured yet.

@@ -1,30 +1,24 @@
 """The host waits for the whole GPU in every training step.
 
 ## Why
-Python queues work for the GPU and runs ahead of it.  `torch.cuda.synchronize()` stops Python until
-the GPU has nothing left to do, which then idles until Python has caught up.  PyTorch orders the
-work of a stream by itself, and reading a value waits for that value: a step needs no other wait.
+Python queues work for the GPU and runs ahead of it. `torch.cuda.synchronize()` stops Python until
+the GPU has nothing left to do, which then idles until Python has caught up. PyTorch orders the work
+of a stream by itself, and reading a value waits for that value: a step needs no other wait.
 
 ## Bad
     import torch
 
-    def train(model, loader, optimizer, device):
+    def train(model, loader, device):
         for x, y in loader:
-            loss = model(x.to(device), y.to(device))
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
+            model(x.to(device), y.to(device)).backward()
             torch.cuda.synchronize()
 
 ## Good
     import torch
 
-    def train(model, loader, optimizer, device):
+    def train(model, loader, device):
         for x, y in loader:
-            loss = model(x.to(device), y.to(device))
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
+            model(x.to(device), y.to(device)).backward()
 
 ## Leaves alone
 - A wait once an epoch, every n steps, under an option that is off, or in `except`.
@@ -32,12 +26,11 @@ work of a stream by itself, and reading a value waits for that value: a step nee
 - Files that order work by hand: streams, graphs, events, kernels of other libraries (CuPy, Numba,
   Triton), collectives that return at once; and functions with `non_blocking` copies to the host.
 
-A wait beside what measures time or memory, or a profiler, in its function or loop, is information
-without a fix.  So is one in a step that does not train, under a condition of which nothing is
-known, or beside a framework.
+It is information, without a fix, beside what measures time or memory, in a step that does not
+train, under a condition of which nothing is known, and beside a framework.
 
 ## Fix safety
-Unsafe: the statement is deleted, with an `if` that only asked for the device.  The values are the
+Unsafe: the statement is deleted, with an `if` that only asked for the device. The values are the
 same, but an error in a kernel is raised by a later call, and the time of a step that is measured
 elsewhere no longer includes all of the GPU's work.
 

@@ -2,33 +2,31 @@
 
 ## Why
 `if loss > limit`, `assert torch.isfinite(x).all()` and `not mask.any()` need the answer on the
-host, which waits until the GPU has finished everything that was queued.  In every step that keeps
-the CPU from preparing the next kernels, before the backward pass most of all.  A compiler breaks
-the graph there.  So it is with sizes that depend on numbers: `x[mask]`, `nonzero`, `unique`.
+host, which waits until the GPU has finished everything that was queued. In every step that keeps
+the CPU from preparing the next kernels, and a compiler breaks the graph there. So it is with sizes
+that depend on numbers: `x[mask]`, `nonzero`, `unique`.
 
 ## Bad
     import torch
 
-    def train(model, loader, optimizer):
+    def train(model, loader):
         model.cuda()
         for step, x in enumerate(loader):
             loss = model(x.cuda()).mean()
             if torch.isnan(loss):
                 raise RuntimeError("the loss is no number")
             loss.backward()
-            optimizer.step()
 
 ## Good
     import torch
 
-    def train(model, loader, optimizer):
+    def train(model, loader):
         model.cuda()
         for step, x in enumerate(loader):
             loss = model(x.cuda()).mean()
             if step % 100 == 0 and torch.isnan(loss):
                 raise RuntimeError("the loss is no number")
             loss.backward()
-            optimizer.step()
 
 ## Leaves alone
 - Shapes, dtypes, devices and modes, `x is None`, numbers, arrays, tensors on the host, and what is
@@ -36,12 +34,12 @@ the graph there.  So it is with sizes that depend on numbers: `x[mask]`, `nonzer
 - `loss.item() > limit`: that is a read of a number, and `log-every-step` has it.
 - Questions every n steps, once an epoch, in `except`, or under an option that is off.
 
-Questions in an evaluation step, in a file that uses a framework, under a condition of which nothing
-is known, or for what is not certainly on a GPU are information.
+It is information in an evaluation step, with a framework, under a condition of which nothing is
+known, and for what is not certainly on a GPU.
 
 ## Fix safety
-There is no fix: whoever asks less often learns of a failure later, and what is chosen on the device
-(`torch.where`) is computed in both ways.  `torch._assert_async(x)` asserts without waiting; it ends
+No fix: whoever asks less often learns of a failure later, and what is chosen on the device
+(`torch.where`) is computed in both ways. `torch._assert_async(x)` asserts without waiting; it ends
 the process where it fails.
 
 ## Evidence

@@ -23,17 +23,15 @@ at a cost that does not depend on the size.
 - Arrays that are changed after the call, and tensors that are changed in place while somebody else
   holds the array: there the copy is needed.
 - Memory that is or may be read-only: `np.frombuffer`, memory maps, `np.asarray` of an image.
-- Conversions to another dtype or to a GPU, which copy anyway.
-- `requires_grad=True` and `pin_memory=True`, which `as_tensor` does not take.
+- Conversions to another dtype or to a GPU, which copy anyway; `requires_grad=True`.
 
-It is a warning in every training step, for every sample and batch, else information, and so is
-what may be a number of NumPy or may convert.
+It is a warning in every training step and for every sample or batch, else information; so is what
+may be a number of NumPy or may convert.
 
 ## Fix safety
 Safe where the array was made in the call itself, or in the same function under a name that is only
-filled and read before.  Unsafe where somebody else may hold the array, which would change with the
-tensor, and for a slice, whose gaps `torch.tensor` closes.  The fix is not `torch.from_numpy`, which
-does not follow a default device and refuses NumPy's numbers.
+filled and read before. Unsafe where somebody else may hold the array, which would change with the
+tensor, and for a slice, whose gaps `torch.tensor` closes.
 
 ## Evidence
 `torchlint bench TL302` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time

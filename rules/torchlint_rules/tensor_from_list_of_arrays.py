@@ -1,12 +1,12 @@
 """`torch.tensor` takes a list of arrays apart element by element, or copies a tensor.
 
 ## Why
-Given a list, `torch.tensor` makes a Python object of every single number in it.  For a list of
+Given a list, `torch.tensor` makes a Python object of every single number in it. For a list of
 arrays NumPy does the same work in compiled code: PyTorch itself warns that this is "extremely slow"
 and recommends `numpy.array()` first.
 
-TL303b: `torch.tensor(x)` and `y.new_tensor(x)` of a tensor `x` warn too.  What they do is
-`x.detach().clone()`, which says so and does not warn.
+TL303b: `torch.tensor(x)` and `y.new_tensor(x)` of a tensor `x` warn too, and do no more than
+`x.detach().clone()`.
 
 ## Bad
     import numpy as np
@@ -14,7 +14,6 @@ TL303b: `torch.tensor(x)` and `y.new_tensor(x)` of a tensor `x` warn too.  What 
 
     frames = [np.random.rand(84) for _ in range(4)]
     batch = torch.tensor(frames, dtype=torch.float32)
-    first = torch.tensor(batch)
 
 ## Good
     import numpy as np
@@ -22,21 +21,19 @@ TL303b: `torch.tensor(x)` and `y.new_tensor(x)` of a tensor `x` warn too.  What 
 
     frames = [np.random.rand(84) for _ in range(4)]
     batch = torch.as_tensor(np.array(frames), dtype=torch.float32)
-    first = batch.detach().clone()
 
 ## Leaves alone
 - Lists of numbers, of lists and of NumPy's scalars; lists of which an element is not known.
 - Lists of tensors, which `torch.stack` is for; what is not seen to be a tensor.
 
-It is a warning in every training step, for every sample and for every batch, else information.
+It is a warning in every training step and for every sample or batch, else information.
 
 ## Fix safety
-Lists that are written out, of one known floating dtype: safe.  Otherwise unsafe: of an empty list,
-and of int64 mixed with float32, `torch.tensor` makes float32 and NumPy float64.  `np.array` and not
-`np.stack`: it takes an empty list and gives rows without gaps, as `torch.tensor` does.
+Safe for lists that are written out, of one known floating dtype. Otherwise unsafe: of an empty
+list, and of int64 mixed with float32, `torch.tensor` makes float32 and NumPy float64.
 
-Tensors: safe, but where only the calls in this file show that a parameter is one.  No fix where the
-call pins memory or a default device is set.
+TL303b: safe, but where only the calls in this file show that a parameter is a tensor. No fix where
+the call pins memory or a default device is set.
 
 ## Evidence
 `torchlint bench TL303` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time

@@ -12,10 +12,9 @@ a single index of the whole batch gives the same.  A sampler that draws whole ba
     data = TensorDataset(torch.randn(10_000, 32))
     loader = DataLoader(data, 64, True)
 
-    def train(model, optimizer):
+    def train(model):
         for batch in loader:
             model(*batch).mean().backward()
-            optimizer.step()
 
 ## Good
     import torch
@@ -24,25 +23,23 @@ a single index of the whole batch gives the same.  A sampler that draws whole ba
     data = TensorDataset(torch.randn(10_000, 32))
     loader = DataLoader(data, batch_size=None, sampler=BatchSampler(RandomSampler(data), 64, False))
 
-    def train(model, optimizer):
+    def train(model):
         for batch in loader:
             model(*batch).mean().backward()
-            optimizer.step()
 
 ## Leaves alone
-- Loaders with a `collate_fn`, a `batch_sampler`, workers, a sampler that is not one of torch for a
-  single process, or all of that perhaps; batch size 1 or None.
-- Other datasets: classes derived from `TensorDataset`, and parts of one (`Subset`, `random_split`).
-- Files that import a training framework: it puts samplers of its own into the loaders.
-- Projects for a torch below 1.2, which takes no `batch_size=None` beside a sampler.
+- Loaders with a `collate_fn`, a `batch_sampler`, workers or a sampler that is not one of torch for
+  a single process, or all of that perhaps; batch size 1 or None.
+- Other datasets: classes derived from `TensorDataset`, and parts of one (`random_split`).
+- Files that import a training framework, which puts samplers of its own into the loaders.
 
-Information: loaders that no training step goes through.  Without a fix: loaders that the code asks
-for `batch_size`, `drop_last` or `sampler`, and calls that make a generator.
+It is information where no training step goes through the loader. No fix for loaders that the code
+asks for `batch_size`, `drop_last` or `sampler`, and calls that make a generator.
 
 ## Fix safety
-Safe: the batches are the same, in the same order, and so are the random numbers.  A tensor that may
-have been permuted is made contiguous in the dataset, since stacking does that to each batch.
-Unsafe where the tensors of the dataset, or what is done with the loader, are not seen.
+Safe: the batches are the same, in the same order, and so are the random numbers. A tensor that may
+have been permuted is made contiguous in the dataset, since stacking does that to each batch. Unsafe
+where the tensors of the dataset, or what is done with the loader, are not seen.
 
 ## Evidence
 `torchlint bench TL104` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time
@@ -56,7 +53,6 @@ On a GPU: not measured yet.
 
 ## References
 - PyTorch documentation, "torch.utils.data: Disable automatic batching"
-- PyTorch documentation, "torch.utils.data.BatchSampler"
 """
 
 from __future__ import annotations

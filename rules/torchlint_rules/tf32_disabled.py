@@ -2,22 +2,19 @@
 
 ## Why
 GPUs from NVIDIA's Ampere on have units that multiply float32 matrices after rounding their elements
-to TensorFloat-32: the range of float32, and 10 bits after the point.  Convolutions use them by
-default, matrix products have not since torch 1.12: `torch.set_float32_matmul_precision("high")`
-lets them.  Sums are still made in float32, and weights and gradients are still stored in it.
+to TensorFloat-32: the range of float32, and 10 bits after the point. Sums, weights and gradients
+stay in float32. Convolutions use them by default, matrix products have not since torch 1.12:
+`torch.set_float32_matmul_precision("high")` lets them.
+
+TL507b is full precision that is asked for (`allow_tf32 = False`, `"highest"`): it may be meant.
 
 ## Bad
     import torch
     from torch import nn
 
-    layer = nn.TransformerEncoderLayer(512, 8, batch_first=True)
-    model = nn.TransformerEncoder(layer, 6).cuda()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
-
+    model = nn.TransformerEncoderLayer(512, 8, batch_first=True).cuda()
     for x, y in loader:
         nn.functional.mse_loss(model(x.cuda()), y.cuda()).backward()
-        optimizer.step()
-        optimizer.zero_grad()
 
 ## Good
     import torch
@@ -25,34 +22,23 @@ lets them.  Sums are still made in float32, and weights and gradients are still 
 
     torch.set_float32_matmul_precision("high")
 
-    layer = nn.TransformerEncoderLayer(512, 8, batch_first=True)
-    model = nn.TransformerEncoder(layer, 6).cuda()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
-
+    model = nn.TransformerEncoderLayer(512, 8, batch_first=True).cuda()
     for x, y in loader:
         nn.functional.mse_loss(model(x.cuda()), y.cuda()).backward()
-        optimizer.step()
-        optimizer.zero_grad()
 
 ## Leaves alone
-- Trainings for which a precision of matrix products is set, by an option as well, here or in a
-  connected file.
-- Those in which autocast, a scaler or a framework's switch for mixed precision is seen, or another
-  default type.
+- Trainings for which a precision is set, also by an option or in a connected file, and those with
+  mixed precision or another default type.
 - Models that are cast to half or double precision, that run on the host, or in which no layer or
   function is seen to multiply matrices.
 
-There is no fix where no product is seen to be large: where the layers are convolutions, which use
-TensorFloat-32 already, and linear ones of which none is seen to hold half a million weights; and
-with frameworks.
-
-TL507b is full precision that is asked for (`allow_tf32 = False`, `"highest"`), without a fix: it
-may be meant.
+No fix where no product is seen to be large (convolutions use TensorFloat-32 already; a linear layer
+needs half a million weights), for TL507b, and with a framework.
 
 ## Fix safety
 Unsafe: products are rounded to about three decimal digits, which training bears and other
-computations, such as those of geometry or of small differences, do not.  On a GPU before Ampere,
-or another maker's, the line changes nothing.
+computations, such as those of geometry or of small differences, do not. On a GPU before Ampere, or
+another maker's, the line changes nothing.
 
 ## Evidence
 A CPU has nothing to show: a CPU has no TensorFloat-32.
@@ -60,9 +46,8 @@ A CPU has nothing to show: a CPU has no TensorFloat-32.
 On a GPU: not measured yet.
 
 ## References
-- PyTorch documentation, "CUDA semantics: TensorFloat-32 (TF32) on Ampere (and later) devices", and
-  `torch.set_float32_matmul_precision`
-- PyTorch documentation, "Numerical accuracy"
+- PyTorch documentation, `torch.set_float32_matmul_precision`, and "CUDA semantics: TensorFloat-32
+  (TF32) on Ampere (and later) devices"
 """
 
 from __future__ import annotations

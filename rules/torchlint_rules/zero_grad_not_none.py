@@ -2,12 +2,12 @@
 
 ## Why
 `zero_grad(set_to_none=False)` writes zeros into every gradient, and the next backward pass reads
-them again to add to them.  With `set_to_none=True` the gradients are dropped, and the backward pass
+them again to add to them. With `set_to_none=True` the gradients are dropped, and the backward pass
 writes new ones: less memory traffic, fewer kernels, and a lower peak between the two.
 
-Since torch 2.0 that is what a plain `zero_grad()` does.  It is therefore only reported for an older
-torch, and as information where the version is not known; a project says which one it uses with
-`torch-version` in its configuration, or on the command line with `--torch-version`.
+Since torch 2.0 that is what a plain `zero_grad()` does. It is therefore only reported for an older
+torch, and as information where the version is not known: declare it with `torch-version` in the
+configuration, or `--torch-version` on the command line.
 
 ## Bad
     import torch
@@ -15,9 +15,9 @@ torch, and as information where the version is not known; a project says which o
     model = torch.nn.Linear(512, 512)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for _ in range(10):
-        optimizer.zero_grad(set_to_none=False)
         model(torch.ones(1, 512)).sum().backward()
         optimizer.step()
+        optimizer.zero_grad(set_to_none=False)
 
 ## Good
     import torch
@@ -25,27 +25,24 @@ torch, and as information where the version is not known; a project says which o
     model = torch.nn.Linear(512, 512)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for _ in range(10):
-        optimizer.zero_grad(set_to_none=True)
         model(torch.ones(1, 512)).sum().backward()
         optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
 
 ## Leaves alone
 - A plain `zero_grad()` where torch is 2.0 or newer, or older than 1.7, which has no such argument.
-- A plain `zero_grad()` in files that call what only torch 2 has (`torch.compile`).
 - Calls that run once: there is hardly a gradient to fill.
 - Classes with a `zero_grad` of their own, and optimizers of apex.
-- Files that capture CUDA graphs: they need the zeros.
-- `set_to_none=False` where gradients are written into by hand, and need the memory.
+- Files that capture CUDA graphs or write into gradients by hand: they need the zeros.
 - An argument that nothing decides (`set_to_none=args.none`).
 
-Loops that zero gradients one by one are reported as well.  Calls that are not seen to run in every
-training step, that a framework wraps, or whose object is not known, are information.
+Loops that zero gradients one by one are reported as well. It is information where a call is not
+seen to run in every training step, under a framework, or where the object is not known.
 
 ## Fix safety
-Unsafe: a parameter that gets no gradient in a step is left alone by the optimizer when its gradient
-is None, while momentum and weight decay move it when its gradient is zero; what reads `.grad` finds
-None.  There is no fix where code writes into gradients or reads zeros, where the object may not be
-torch's, or where a training framework wraps the optimizer.
+Unsafe: an optimizer leaves a parameter alone whose gradient is None, while momentum and weight
+decay move it when its gradient is zero; what reads `.grad` finds None. No fix where code writes
+into gradients or reads zeros, where the object may not be torch's, and under a framework.
 
 ## Evidence
 `torchlint bench TL602` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time
@@ -58,8 +55,7 @@ of a step before and after, and their ratio with its 99% interval.
 On a GPU: not measured yet.
 
 ## References
-PyTorch documentation, `torch.optim.Optimizer.zero_grad`; PyTorch Performance
-Tuning Guide, "Set gradients to None"
+PyTorch documentation, `torch.optim.Optimizer.zero_grad`
 """
 
 from __future__ import annotations
