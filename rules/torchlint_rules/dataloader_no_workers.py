@@ -6,7 +6,6 @@ sample, one after the other, and the GPU has nothing to do until the batch is co
 processes prepare the next batches while the current one is computed.
 
 ## Bad
-    import os
     from torch.utils.data import DataLoader
     from torchvision.datasets import ImageFolder
 
@@ -16,6 +15,7 @@ processes prepare the next batches while the current one is computed.
 
 ## Good
     import os
+
     from torch.utils.data import DataLoader
     from torchvision.datasets import ImageFolder
 

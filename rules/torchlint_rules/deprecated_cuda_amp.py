@@ -37,9 +37,8 @@ day.
 - Calls under a condition or `try` that has the new name too, and names that may be either.
 - Annotations, `isinstance` and base classes: they do not warn.
 
-It is information where torch may be older than 2.4. No fix for calls under another name, for
-imports that other files take from here or that bring something else, and for scalers whose class is
-asked for.
+It is information where torch may be older than 2.4. No fix for calls under another name, imports
+that other files take from here or that bring something else, and scalers whose class is asked for.
 
 ## Fix safety
 Safe: the old names call the new ones with the device. An import changes together with all uses of

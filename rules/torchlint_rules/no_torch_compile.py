@@ -51,8 +51,8 @@ Of transformers and Accelerate their own switch is named.
 ## Fix safety
 Unsafe: results differ by rounding, and dropout draws other random numbers. The first steps take
 long, as does each new combination of shapes; a C++ compiler, Triton and a GPU of compute capability
-7.0 are needed. Whether it pays has to be measured. There is a fix where the step runs one model
-with a `forward` of its own, bound to a local name, without recurrent layers, layers of other
+7.0 or newer are needed. Whether it pays has to be measured. There is a fix where the step runs one
+model with a `forward` of its own, bound to a local name, without recurrent layers, layers of other
 libraries or sparse tensors.
 
 ## Evidence

@@ -3,9 +3,9 @@
 ## Why
 A target network, a teacher or the averaged weights of a diffusion model follow the trained
 parameters: `average = decay * average + (1 - decay) * parameter`, after each step. Written as a
-loop that is two to four small kernels for each parameter: a thousand for a network of 300
-parameters. `get_ema_multi_avg_fn(decay)` makes a function that updates two lists of tensors in a
-few kernels; `AveragedModel` can be given it as well (`multi_avg_fn=`).
+loop, that is two to four small kernels for each parameter. `get_ema_multi_avg_fn(decay)` makes a
+function that updates two lists of tensors in a few kernels; `AveragedModel` takes it as
+`multi_avg_fn`.
 
 ## Bad
     import torch
@@ -36,10 +36,10 @@ few kernels; `AveragedModel` can be given it as well (`multi_avg_fn=`).
 - Scripts for the CPU only, and projects that declare a torch older than 2.1.
 
 ## Fix safety
-Unsafe: the results differ by rounding, and the two models must have the same parameters, one by
-one, in the same dtype; else the function raises. There is a fix where the loop runs over
-`parameters()` of two models and does nothing but update the average; none for a `state_dict()`,
-which holds counters as well, nor under a training framework.
+Unsafe: the results differ by rounding, and the function raises unless both models have the same
+parameters, in the same dtype. There is a fix where the loop runs over `parameters()` of two models
+and does nothing but update the average; none for a `state_dict()`, which holds counters as well,
+nor under a training framework.
 
 ## Evidence
 `torchlint bench TL604` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time

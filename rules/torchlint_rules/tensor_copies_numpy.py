@@ -1,7 +1,7 @@
 """`torch.tensor` copies a NumPy array whose memory the tensor could use.
 
 ## Why
-`torch.tensor(array)` always copies.  `torch.as_tensor(array)` gives a tensor over the same memory,
+`torch.tensor(array)` always copies. `torch.as_tensor(array)` gives a tensor over the same memory,
 at a cost that does not depend on the size.
 
 ## Bad

@@ -1,8 +1,8 @@
 """A loader takes tensors apart sample by sample, only to stack the samples again.
 
 ## Why
-A `DataLoader` asks its dataset for one sample after another and stacks them.  For a `TensorDataset`
-a single index of the whole batch gives the same.  A sampler that draws whole batches, with
+A `DataLoader` asks its dataset for one sample after another and stacks them. For a `TensorDataset`
+a single index of the whole batch gives the same. A sampler that draws whole batches, with
 `batch_size=None`, hands the indices of a batch to the dataset at once.
 
 ## Bad

@@ -33,7 +33,7 @@ configuration, or `--torch-version` on the command line.
 - A plain `zero_grad()` where torch is 2.0 or newer, or older than 1.7, which has no such argument.
 - Calls that run once: there is hardly a gradient to fill.
 - Classes with a `zero_grad` of their own, and optimizers of apex.
-- Files that capture CUDA graphs or write into gradients by hand: they need the zeros.
+- Files that capture CUDA graphs, and `set_to_none=False` where code writes into gradients.
 - An argument that nothing decides (`set_to_none=args.none`).
 
 Loops that zero gradients one by one are reported as well. It is information where a call is not

@@ -55,6 +55,13 @@ def test_the_page_has_all_headings_in_order(rule: Rule) -> None:
 
 
 @of_every_rule
+def test_the_page_is_short(rule: Rule) -> None:
+    prose = [example(rule, heading) for heading in ("Why", "Leaves alone", "Fix safety")]
+    assert sum(len(text.split()) for text in prose) <= 250
+    assert len([line for line in prose[1].splitlines() if line]) <= 8
+
+
+@of_every_rule
 def test_a_test_and_a_fixture_bear_its_name(rule: Rule) -> None:
     assert (ROOT / "tests" / "rules" / f"test_{rule.function}.py").is_file()
     for name in ("before.py", "after.py"):
