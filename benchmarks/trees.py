@@ -33,7 +33,7 @@ import libcst as cst  # noqa: E402
 from torchlint.errors import TorchlintError  # noqa: E402
 from torchlint.source import read_source  # noqa: E402
 from torchlint.syntax.abstract import read  # noqa: E402
-from torchlint.syntax.codegen import recorder_of, spans_of  # noqa: E402
+from torchlint.syntax.codegen import Recorder, spans_of  # noqa: E402
 from torchlint.syntax.index import Index  # noqa: E402
 from torchlint.syntax.parsing import parse  # noqa: E402
 from torchlint.syntax.spans import Spans  # noqa: E402
@@ -72,7 +72,8 @@ def differences(text: str, counts: collections.Counter[str] | None = None) -> It
         at = next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(ours), len(theirs)))
         yield f"node {at}: {ours[at : at + 1]} for libcst's {theirs[at : at + 1]}"
         return
-    recorder = recorder_of(module, {id(node) for node in concrete})
+    wanted = (id(node) for node in concrete)
+    recorder = Recorder(wanted, indent=module.default_indent, newline=module.default_newline)
     module._codegen(recorder)  # noqa: SLF001 - as `torchlint.syntax.places` does
     if "".join(recorder.tokens) != text:
         raise Unread("libcst does not give it back as it was")

@@ -63,7 +63,6 @@ TEXTS = {
 SPELL = {
     "training/hoisting.py": {"re"},  # the name of an iterator after that of its loader
     "rules/tensordataset_per_sample_collate.py": {"re"},  # the code of a function that it moves
-    "rules/python_ema_loop.py": {"concrete"},  # how lines end, for a call of several
     "training/script.py": {"ranks"},  # which of the connected files this one is
 }
 

@@ -304,21 +304,15 @@ def _place(
     found: list[tuple[Rule, Finding]],
     errors: list[InternalError],
 ) -> list[suppress.Placed]:
-    """Turn findings into diagnostics, with one look-up for all the places they need."""
-    from torchlint.syntax.places import holder_of, locate  # noqa: PLC0415 - imports libcst
+    """Turn findings into diagnostics."""
+    from torchlint.syntax.places import Places  # noqa: PLC0415 - imports libcst
 
-    holders = [holder_of(module, finding.node) for _, finding in found]
-    nodes = [node for holder in holders for node in holder.nodes()]
-    for _, finding in found:
-        nodes += [finding.node, *finding.more]
-        if finding.fix:
-            nodes += [node for part in finding.fix.rewrites for node in part.nodes(module)]
-    places = locate(module, nodes)
+    places = Places(module)
     placed: list[suppress.Placed] = []
-    for (rule, finding), holder in zip(found, holders, strict=True):
+    for rule, finding in found:
         try:
             item = _diagnostic(source, places, rule, finding)
-            placed.append(_with_rows(source, item, holder.lines(places), bool(finding.more)))
+            placed.append(_with_rows(source, item, places.lines(finding.node), bool(finding.more)))
             fix, reason = _resolve(places, finding)
         except Exception as error:  # noqa: BLE001 - see above: the finding stays, without its fix
             errors.append(_rule_failed(source, rule, error))

@@ -66,7 +66,7 @@ from torchlint.edits.fix import Fix, Safety
 from torchlint.edits.rewrites import AddImport, Replace
 from torchlint.rule import Finding
 from torchlint.semantics.values import Tensor
-from torchlint.syntax.line_layout import default_indent, indent_of
+from torchlint.syntax.line_layout import default_indent, indent_of, newline_of
 from torchlint.training.averaging import averagings
 from torchlint.training.frequency import Rate
 from torchlint_rules.judging import often
@@ -145,6 +145,6 @@ def laid_out(script: Script, loop: cst.For, func: str, args: str) -> str:
     indent = indent_of(script.module, loop)
     if len(f"{indent}{func}({args})") <= MAX_LINE:
         return f"{func}({args})"
-    newline = script.module.concrete.module.default_newline
+    newline = newline_of(script.module)
     inner = f"{newline}{indent}{default_indent(script.module)}"
     return f"{func}({inner}{args}{newline}{indent})"

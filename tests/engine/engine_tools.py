@@ -10,7 +10,7 @@ from torchlint.edits.fix import Fix, Safety
 from torchlint.edits.resolve import resolve
 from torchlint.source import decode_source
 from torchlint.syntax.module import Module
-from torchlint.syntax.places import locate
+from torchlint.syntax.places import Places
 from torchlint.syntax.text import apply
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def rewritten(text: str, *make: Callable[[Module], Rewrite]) -> str:
     """The text after one fix of these rewrites; it must still parse."""
     module = Module(text)
     fix = Fix("change it", Safety.SAFE, tuple(one(module) for one in make))
-    places = locate(module, [n for one in fix.rewrites for n in one.nodes(module)])
+    places = Places(module)
     result = apply(text, resolve(fix, places).edits)
     cst.parse_module(result)
     return result

@@ -142,7 +142,7 @@ def test_elifs_of_several_statements_do_not_add_up():
 SURVIVES = """
 import sys
 sys.path[:0] = {path!r}
-from torchlint.syntax.places import locate
+from torchlint.syntax.places import Places
 from torchlint.syntax.depth import too_deep
 from torchlint.linter import with_deep_stack
 import libcst as cst
@@ -155,7 +155,7 @@ def work():
         except cst.ParserSyntaxError:
             print("syntax")
             continue
-        places = locate(module, module.tree.body)
+        places = Places(module)
         for statement in module.tree.body:
             assert places.span(statement).start <= places.full(statement).end <= len(text)
         assert module.concrete.module.code == text

@@ -52,9 +52,6 @@ class Raw:
     def __init__(self, node, content, widen=0):
         self.node, self.content, self.widen = node, content, widen
 
-    def nodes(self, _):
-        return (self.node,)
-
     def edits(self, places):
         span = places.span(self.node)
         return (Edit(span.start, span.end + self.widen, self.content),)

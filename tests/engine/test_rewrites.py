@@ -24,7 +24,7 @@ from torchlint.edits.rewrites import (
     Wrap,
 )
 from torchlint.syntax.module import Module
-from torchlint.syntax.places import locate
+from torchlint.syntax.places import Places
 from torchlint.syntax.text import overlap
 
 LONG = "a" * 40
@@ -510,7 +510,7 @@ def test_what_is_put_behind_a_wrapped_block_waits_for_the_next_pass():
     module = Module("for x in y:\n    b\nc\n")
     loop, line = nodes(module, cst.For)[0], nodes(module, cst.SimpleStatementLine)[0]
     wrap, insert = Wrap((loop,), "with a:"), InsertAfter(line, "d")
-    places = locate(module, [*wrap.nodes(module), *insert.nodes(module)])
+    places = Places(module)
     assert overlap(wrap.edits(places), insert.edits(places))
 
 
@@ -734,7 +734,7 @@ def test_rewrites_in_each_others_way_are_an_error(second):
     inner = node(module, cst.Attribute)
     other = Replace(inner, second) if second else Replace(first_call(module), "g()")
     fix = Fix("change it", Safety.SAFE, (Replace(inner, "d"), other))
-    places = locate(module, [n for one in fix.rewrites for n in one.nodes(module)])
+    places = Places(module)
     with pytest.raises(ValueError, match="rewrites"):
         resolve(fix, places)
 
@@ -751,7 +751,7 @@ def test_every_rewrite_can_stand_alone():
         RemoveArgument(call, call.args[0]),
         AddImport("os"),
     ):
-        places = locate(module, one.nodes(module))
+        places = Places(module)
         assert len(one.edits(places)) == 1
 
 

@@ -22,18 +22,13 @@ from torchlint.syntax.line_layout import (
 from torchlint.syntax.text import Edit, Span
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from torchlint.syntax.places import Places
 
 MAX_LINE = 100  # an argument that would make its line longer than this starts a line of its own
 
 _COMMA = re.compile(r"(?:\s|\\\r?\n|\#[^\r\n]*(?=[\r\n]|\Z))*,")
-
-
-def nodes(call: cst.Call) -> Iterable[cst.CSTNode]:
-    """Return the nodes whose places are needed to change the arguments of a call."""
-    return (call, call.func, *call.args, *(arg.value for arg in call.args))
 
 
 def add(

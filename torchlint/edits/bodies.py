@@ -20,7 +20,7 @@ from torchlint.syntax.line_layout import (
 from torchlint.syntax.text import Edit, Span
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from torchlint.syntax.module import Module
     from torchlint.syntax.places import Places
@@ -35,13 +35,6 @@ class Unwrap:
     """
 
     item: cst.WithItem
-
-    def nodes(self, module: Module) -> Iterable[cst.CSTNode]:  # noqa: D102
-        statement = _statement(module, self.item)
-        yield from (statement, statement.body, statement.body.body[0])
-        yield from (item.item for item in statement.items)
-        yield from (item.asname for item in statement.items if item.asname is not None)
-        yield from _long_strings(module, statement.body)
 
     def edits(self, places: Places) -> Sequence[Edit]:  # noqa: D102
         statement = _statement(places.module, self.item)

@@ -15,30 +15,17 @@ from torchlint.syntax.line_layout import (
     newline_at,
     whole_lines,
 )
-from torchlint.syntax.places import locate
+from torchlint.syntax.places import Places
 from torchlint.syntax.text import Edit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from torchlint.syntax.module import Module
-    from torchlint.syntax.places import Places
 
 MAX_LINE = 100
 
 Top: TypeAlias = cst.SimpleStatementLine | cst.BaseCompoundStatement
-
-
-def nodes(module: Module) -> Iterable[cst.CSTNode]:
-    """Return the top-level statements that tell where an import goes."""
-    for statement in module.tree.body:
-        if is_import(statement):
-            yield statement
-            for node in _simple_imports(statement):
-                yield node
-                if isinstance(node, cst.ImportFrom) and not isinstance(node.names, cst.ImportStar):
-                    yield from node.names
-    yield from module.tree.body[:2]
 
 
 def add(places: Places, wanted: Iterable[tuple[str, str | None]]) -> Sequence[Edit]:
@@ -78,9 +65,7 @@ def unneeded(module: Module, name: str) -> cst.Import | None:
         imported = [alias.evaluated_name for alias in statement.names if alias.asname is None]
         if imported != [name] or not isinstance(line, cst.SimpleStatementLine):
             continue
-        text = module.text[
-            module.text.rfind("\n", 0, locate(module, [line]).span(line).start) + 1 :
-        ]
+        text = module.text[module.text.rfind("\n", 0, Places(module).span(line).start) + 1 :]
         if len(line.body) == 1 and text.split("\n", 1)[0].strip() == f"import {name}":
             strings = (one.value[1:-1] for one in module.index.of(cst.SimpleString))
             is_top = isinstance(module.parent(line), cst.Module)
@@ -212,7 +197,7 @@ def _among_standard(places: Places, run: Sequence[cst.CSTNode], module: str) -> 
     if below:
         return _below(places, below[-1], [f"import {module}"])
     lines = whole_lines(places, plain[0], plain[0])
-    start = above_comments(places.text, lines, places.full(plain[0]).start)
+    start = above_comments(places, plain[0], lines)
     newline = newline_at(places, lines.start)
     return Edit(start, start, f"import {module}{newline}{'' if head else newline}")
 
@@ -250,5 +235,5 @@ def _at_head(places: Places, codes: list[str]) -> Edit:
         edit = _below(places, first, codes)
         return Edit(edit.start, edit.end, newline + edit.content)
     lines = whole_lines(places, first, first)
-    start = above_comments(places.text, lines, places.full(first).start)
+    start = above_comments(places, first, lines)
     return Edit(start, start, newline.join(codes) + newline * 2)

@@ -27,7 +27,7 @@ from torchlint.syntax.line_layout import (
 from torchlint.syntax.text import Edit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from torchlint.syntax.module import Module
     from torchlint.syntax.places import Places
@@ -56,10 +56,6 @@ BLOCKS = (cst.IndentedBlock, cst.SimpleStatementSuite)
 class Rewrite(Protocol):
     """One change of a fix."""
 
-    def nodes(self, module: Module) -> Iterable[cst.CSTNode]:
-        """Return the nodes whose places have to be known."""
-        ...
-
     def edits(self, places: Places) -> Sequence[Edit]:
         """Return the change as edits of the text.
 
@@ -81,9 +77,6 @@ class Replace:
     node: cst.CSTNode
     code: str
 
-    def nodes(self, module: Module) -> Iterable[cst.CSTNode]:  # noqa: ARG002, D102
-        return (self.node,)
-
     def edits(self, places: Places) -> Sequence[Edit]:  # noqa: D102
         span = places.span(self.node)
         old = Counter(comment.text for comment in comments(places.text, span.start, span.end))
@@ -100,9 +93,6 @@ class _OfCall:
     """What changes the arguments of a call."""
 
     call: cst.Call
-
-    def nodes(self, module: Module) -> Iterable[cst.CSTNode]:  # noqa: ARG002
-        return arguments.nodes(self.call)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -155,10 +145,6 @@ class DropMethod:
 
     call: cst.Call
 
-    def nodes(self, module: Module) -> Iterable[cst.CSTNode]:  # noqa: ARG002, D102
-        assert isinstance(self.call.func, cst.Attribute)
-        return (self.call, self.call.func.value)
-
     def edits(self, places: Places) -> Sequence[Edit]:  # noqa: D102
         assert isinstance(self.call.func, cst.Attribute)
         start, end = places.full(self.call.func.value).end, places.span(self.call).end
@@ -174,9 +160,6 @@ class _OfStatement:
     statement: Statement
     code: str
 
-    def nodes(self, module: Module) -> Iterable[cst.CSTNode]:  # noqa: ARG002
-        return (self.statement, _anchor(self.statement))
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class InsertBefore(_OfStatement):
@@ -187,7 +170,7 @@ class InsertBefore(_OfStatement):
 
     def edits(self, places: Places) -> Sequence[Edit]:  # noqa: D102
         lines = whole_lines(places, self.statement, _anchor(self.statement))
-        start = above_comments(places.text, lines, places.full(self.statement).start)
+        start = above_comments(places, self.statement, lines)
         newline = newline_at(places, lines.start)
         return (Edit(start, start, indented(self.code, lines.indent, newline)),)
 
@@ -225,9 +208,6 @@ class DeleteStatement:
 
     statement: Statement
 
-    def nodes(self, module: Module) -> Iterable[cst.CSTNode]:  # noqa: D102
-        return (self.statement, _anchor(self.statement), *_siblings(module, self.statement))
-
     def edits(self, places: Places) -> Sequence[Edit]:  # noqa: D102
         return _delete(places, self.statement)
 
@@ -243,13 +223,10 @@ class Wrap:
     statements: Sequence[Statement]
     header: str
 
-    def nodes(self, module: Module) -> Iterable[cst.CSTNode]:  # noqa: ARG002, D102
-        return (*self.statements, *(_anchor(statement) for statement in self.statements))
-
     def edits(self, places: Places) -> Sequence[Edit]:  # noqa: D102
         text, last = places.text, self.statements[-1]
         lines = [whole_lines(places, one, _anchor(one)) for one in self.statements]
-        start = above_comments(text, lines[0], places.full(self.statements[0]).start)
+        start = above_comments(places, self.statements[0], lines[0])
         end = lines[-1].end
         if isinstance(last, cst.BaseCompoundStatement):
             end = below_comments(text, lines[-1])
@@ -270,9 +247,6 @@ class AddDecorator:
     function: cst.FunctionDef
     code: str
 
-    def nodes(self, module: Module) -> Iterable[cst.CSTNode]:  # noqa: ARG002, D102
-        return (self.function,)
-
     def edits(self, places: Places) -> Sequence[Edit]:  # noqa: D102
         lines = whole_lines(places, self.function, self.function)
         code = indented(self.code, lines.indent, newline_at(places, lines.start))
@@ -285,9 +259,6 @@ class AddImport:
 
     module: str
     name: str | None = None
-
-    def nodes(self, module: Module) -> Iterable[cst.CSTNode]:  # noqa: D102
-        return imports.nodes(module)
 
     def edits(self, places: Places) -> Sequence[Edit]:  # noqa: D102
         return imports.add(places, ((self.module, self.name),))

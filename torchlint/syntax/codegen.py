@@ -11,7 +11,7 @@ from libcst._nodes.internal import CodegenState  # there is no public way to lea
 from torchlint.syntax.text import Span
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Iterable, Iterator
     from contextlib import AbstractContextManager
 
     import libcst as cst
@@ -27,7 +27,7 @@ class Recorder(CodegenState):
 
     __slots__ = ("full", "open", "span", "wanted")
 
-    def __init__(self, wanted: Collection[int], *, indent: str = "", newline: str) -> None:
+    def __init__(self, wanted: Iterable[int], *, indent: str = "", newline: str) -> None:
         super().__init__(default_indent=indent, default_newline=newline)
         self.wanted = set(wanted)
         self.open: dict[int, int] = {}
@@ -87,8 +87,3 @@ def spans_of(recorder: Recorder, start: int) -> tuple[dict[int, Span], dict[int,
         }
 
     return read(recorder.full), read(recorder.span)
-
-
-def recorder_of(module: cst.Module, wanted: Collection[int]) -> Recorder:
-    """Return a recorder for code of a module, with its newlines and indentation."""
-    return Recorder(wanted, indent=module.default_indent, newline=module.default_newline)

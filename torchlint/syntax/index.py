@@ -45,14 +45,6 @@ _FIRST: dict[type[cst.CSTNode], tuple[str, ...]] = {
     cst.FunctionDef: ("decorators", "name", "type_parameters", "params", "returns"),
 }
 _NO_NODES = frozenset({str, bool, int, type(None), cst.MaybeSentinel})
-# Where a name only names something, or what has a name gets it in another scope.
-_LABELS: dict[type[cst.CSTNode], str] = {
-    cst.Attribute: "attr",
-    cst.Arg: "keyword",
-    cst.Param: "name",
-    cst.ImportAlias: "name",
-    cst.ImportFrom: "module",
-}
 # Gives the fields of a node, each of them a child, several, or what is no node; that of one alone.
 _Reader: TypeAlias = "Callable[[cst.CSTNode], Any]"
 
@@ -200,21 +192,6 @@ class Index:
         for node in self.of(cst.Name):
             found.setdefault(node.value, []).append(node)
         return found
-
-    def unbound(self, known: frozenset[str]) -> Iterator[cst.Name]:
-        """Yield the names that nothing in the file binds where they stand, but for known ones."""
-        scopes, parents = self._scopes, self._parents
-        for word in self.named.keys() - self.root.bindings.keys() - known:
-            for name in self.named[word]:
-                here = id(name)
-                if word in scopes[here].bindings:  # of most names
-                    continue
-                above = parents[here]
-                label = _LABELS.get(type(above))
-                if label is not None and getattr(above, label) is name:
-                    continue
-                if scopes[here].owner(word) is None:
-                    yield name
 
     def scope(self, node: cst.CSTNode) -> Scope:
         """Return the scope a node's names are looked up in."""
@@ -389,10 +366,4 @@ def _last_child(node: cst.CSTNode) -> cst.CSTNode | None:
 
 def _within(opener: cst.CSTNode, child: cst.CSTNode) -> bool:
     """Whether a direct child of a scope-opening node is evaluated inside the new scope."""
-    if isinstance(opener, cst.FunctionDef):
-        return child is opener.body
-    if isinstance(opener, cst.ClassDef):
-        return child is opener.body
-    if isinstance(opener, cst.Lambda):
-        return child is opener.body
-    return True
+    return child is getattr(opener, "body", child)  # a comprehension has none

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.syntax.lexer import NEWLINE, comments
-from torchlint.syntax.places import locate
+from torchlint.syntax.places import Places
 
 if TYPE_CHECKING:
     from torchlint.syntax.module import Module
-    from torchlint.syntax.places import Places
     from torchlint.syntax.text import Span
 
 _BLANK = re.compile(r"[ \t\f]*")
@@ -50,10 +49,16 @@ def next_line(text: str, offset: int) -> int:
     return found.end() if found else len(text)
 
 
+def newline_of(module: Module) -> str:
+    """Return the newline that a file uses first."""
+    found = NEWLINE.search(module.text)
+    return found[0] if found else "\n"
+
+
 def newline_at(places: Places, offset: int) -> str:
     """Return the newline that ends the line, or the file's own at its last line."""
     found = NEWLINE.search(places.text, offset)
-    return found[0] if found else places.module.concrete.module.default_newline
+    return found[0] if found else newline_of(places.module)
 
 
 def indent_at(text: str, offset: int) -> str:
@@ -66,7 +71,7 @@ def indent_of(module: Module, statement: cst.CSTNode) -> str:
     """Return the whitespace that the line of a statement starts with."""
     while isinstance(statement, cst.SimpleStatementLine):
         statement = statement.body[0]
-    return indent_at(module.text, locate(module, [statement]).span(statement).start)
+    return indent_at(module.text, Places(module).span(statement).start)
 
 
 def default_indent(module: Module) -> str:
@@ -112,15 +117,24 @@ def indented(code: str, indent: str, newline: str) -> str:
     return "".join(f"{indent}{line}{newline}" if line else newline for line in lines)
 
 
-def above_comments(text: str, lines: Lines, floor: int) -> int:
-    """Return the start of the comment lines that stand directly above the statement.
+def above_comments(places: Places, statement: cst.CSTNode, lines: Lines) -> int:
+    """Return the start of the comment lines that stand directly above a line or block.
 
-    A line at or before ``floor``, where the statement's own leading lines start, is not looked at.
+    What stands above the first one of a file belongs to the file, and what is indented as the block
+    above belongs to that.
     """
-    start = lines.start
+    text, start = places.text, lines.start
+    block = places.module.parent(statement)
+    if not isinstance(block, cst.Module | cst.IndentedBlock):
+        return start
+    at = next(i for i, one in enumerate(block.body) if one is statement)
+    if at == 0 and isinstance(block, cst.Module):
+        return start
+    floor = places.span(block.body[at - 1]).end if at else 0
     while start > floor:
         previous = line_start(text, start - (2 if text[:start].endswith("\r\n") else 1))
-        if previous < floor or not text[previous:start].lstrip(" \t\f").startswith("#"):
+        line = text[previous:start].removeprefix(lines.indent)
+        if previous < floor or not line.startswith("#"):
             break
         start = previous
     return start

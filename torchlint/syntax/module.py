@@ -12,7 +12,7 @@ import libcst as cst
 from torchlint.syntax.abstract import read
 from torchlint.syntax.index import Index
 from torchlint.syntax.parsing import parse
-from torchlint.syntax.places import Concrete, locate
+from torchlint.syntax.places import Concrete, Places
 from torchlint.syntax.spans import Spans
 
 if TYPE_CHECKING:
@@ -74,17 +74,17 @@ class Module:
         if known is not None:
             return known[1]
         span = self.spans and self.spans.compound(node)
-        text = self.text[span.start : span.end] if span else locate(self, [node]).code(node)
+        text = self.text[span.start : span.end] if span else Places(self).code(node)
         self._codes[id(node)] = node, text  # of a node that is gone, another would get the identity
         return text
 
     def bare(self, node: cst.BaseExpression | cst.Arg) -> str:
         """Return the source of an expression without parentheses, of an argument without comma."""
-        return locate(self, [node]).bare(node)
+        return Places(self).bare(node)
 
     def is_in_parentheses(self, node: cst.BaseExpression) -> bool:
         """Whether an expression has parentheses of its own."""
-        return locate(self, [node]).is_in_parentheses(node)
+        return Places(self).is_in_parentheses(node)
 
     def same(self, one: cst.CSTNode, other: cst.CSTNode) -> bool:
         """Whether two nodes of the file are written in the same way."""
