@@ -60,6 +60,7 @@ from torchlint.edits.fix import Fix, Safety
 from torchlint.rule import Finding
 from torchlint.semantics.arguments import given_to
 from torchlint.semantics.values import Number
+from torchlint.training.hoisting import is_unchanged
 from torchlint.training.step_models import firsts
 from torchlint_rules.top_line import at_the_top
 
@@ -92,9 +93,9 @@ def cudnn_benchmark_off(script: Script) -> Iterator[Finding]:
         return
     is_open = not script.frameworks and not any(one.name == SWITCH for one in told)
     for model in firsts(models, script.file):
-        is_stacked = stacks_samples(script, model)
-        line = at_the_top(script, LINE) if is_stacked and is_open else None
-        size = ", though the samples of each batch have one size" if is_stacked else ""
+        is_one_size = has_one_size(script, model)
+        line = at_the_top(script, LINE) if is_one_size and is_open else None
+        size = ", though the samples of each batch have one size" if is_one_size else ""
         yield Finding(
             model.node,
             f"the convolutions of `{script.module.brief(model.node)}` use the algorithms that "
@@ -123,9 +124,9 @@ def is_convolutional(script: Script, model: StepModel) -> bool:
     return False
 
 
-def stacks_samples(script: Script, model: StepModel) -> bool:
-    """Whether a step takes what a loader of torch makes of several samples."""
-    step = model.step
+def has_one_size(script: Script, model: StepModel) -> bool:
+    """Whether a step takes what a loader of torch stacks, or the same batch in each turn."""
+    step, run = model.step, model.run
     for loader in script.connected.loaders:
         if any(
             turn.file == step.file and turn.node in (step.node, getattr(step.node, "body", None))
@@ -134,4 +135,7 @@ def stacks_samples(script: Script, model: StepModel) -> bool:
             size = loader.arguments.get("batch_size")
             is_one = size is None or Number(1.0) in size.value
             return loader.lacks("collate_fn", "batch_sampler") and not is_one
-    return False
+    if not isinstance(step.node, (cst.For, cst.While)) or step.file != run.file:
+        return False
+    loop, module = step.node, script.connected.evaluation.module(run.file)
+    return all(is_unchanged(module, arg.value, loop) for arg in run.node.args)
