@@ -34,8 +34,7 @@ other variant is right, and no faster.
 ## Leaves alone
 - Calls that choose a variant, or may get it from a dictionary (`**kwargs`). But `True` is an error
   where the block is fed with batches as they are loaded.
-- Calls under `torch.no_grad()`, and those with keyword arguments for the block, which the old
-  variant refuses.
+- Calls under `torch.no_grad()`, and those with keyword arguments for the block.
 - Checkpoint functions of other libraries, and versions of torch without the argument.
 
 ## Fix safety

@@ -4,8 +4,8 @@
 `scaler.scale(loss).backward()` gives gradients that are some 65536 times too large, and
 `scaler.step(optimizer)` divides them again. Clipping in between compares the large numbers with a
 limit meant for the true ones: every step is cut to the limit, then divided by the scale, and the
-model hardly learns. `scaler.unscale_(optimizer)` divides before the clipping, and `step` knows that
-it is done.
+model hardly learns. `scaler.unscale_(optimizer)` divides before the clipping, and `step` then does
+not.
 
 ## Bad
     import torch

@@ -4,9 +4,9 @@
 `torch.zeros(n).to(device)` fills memory on the host, then waits for a copy to the GPU.
 `torch.zeros(n, device=device)` starts one small kernel and waits for nothing.
 
-In training steps, TL301b: `torch.tensor(0.5, device=device)` copies a number that `torch.full((),
-0.5, device=device)` fills in there, and a tensor of written numbers need be copied only once,
-before the loop. TL301c: an array that NumPy fills, made only to be copied to the GPU.
+TL301b, in training steps: `torch.tensor(0.5, device=device)` copies a number, where `torch.full`
+fills it in; a tensor of written numbers need be copied only once, before the loop. TL301c: an array
+that NumPy fills, made only to be copied to the GPU.
 
 ## Bad
     import torch

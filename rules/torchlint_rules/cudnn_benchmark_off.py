@@ -3,8 +3,7 @@
 ## Why
 cuDNN has several algorithms for a convolution, and which is fastest depends on the shapes and the
 GPU. By default it guesses. With `torch.backends.cudnn.benchmark = True` the first call with new
-shapes tries them, and the fastest is remembered. That pays where the shapes stay the same, as in
-training on images of one size.
+shapes tries them, and the fastest is remembered. That pays for images of one size.
 
 ## Bad
     import torch
@@ -27,8 +26,7 @@ training on images of one size.
         nn.functional.cross_entropy(model(x.cuda()), y.cuda()).backward()
 
 ## Leaves alone
-- Trainings for which the switch is set, or training is told to be deterministic, also by an option
-  or in a connected file.
+- Trainings that set the switch, by an option as well, or are told to be deterministic.
 - Models in which no convolution is seen, and those that run on the host.
 - Loops that neither an optimizer's step nor a backward pass shows to train.
 

@@ -28,16 +28,14 @@ own copy, and only gradients travel, while the backward pass is still running.
 ## Leaves alone
 - One device (`device_ids=[0]`): the model is then called as it is.
 - Models that only evaluate, files that are not seen to train, and losses.
-- `isinstance(model, nn.DataParallel)`, classes derived from it with a `forward` of their own, and
-  wrappers of other libraries.
+- Classes derived from it with a `forward` of their own, and wrappers of other libraries.
 
 It is information where no step is seen to call the wrapped model, where connected code has one
 process a GPU as well, and under a framework, which has its own way.
 
 ## Fix safety
 No fix: processes have to be started, and each needs its part of the data (a `DistributedSampler`)
-and its share of the batch size. The keys of a checkpoint stay the same: both wrappers put `module.`
-before them.
+and its share of the batch size. The keys of a checkpoint stay the same.
 
 ## Evidence
 A CPU has nothing to show: DataParallel calls the model as it is where there is no GPU.

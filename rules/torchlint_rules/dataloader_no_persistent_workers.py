@@ -3,8 +3,7 @@
 ## Why
 Each time a loop over a DataLoader starts, its worker processes start too: they are forked, or
 import the script again, get a copy of the dataset, and have to fill their queues before the first
-batch comes. When the loop ends, they end. With `persistent_workers=True` they wait for the next
-epoch instead.
+batch comes. When the loop ends, they end. With `persistent_workers=True` they stay.
 
 ## Bad
     from torch.utils.data import DataLoader

@@ -3,7 +3,7 @@
 ## Why
 A GPU copies only from page-locked ("pinned") memory. A batch in ordinary memory is first copied by
 the driver into a pinned buffer of its own, while Python waits. With `pin_memory=True` a thread of
-the DataLoader pins each batch beforehand, and the copy to the GPU can run beside other work (with
+the DataLoader pins each batch beforehand, and the copy can run beside other work (with
 `non_blocking=True`).
 
 ## Bad

@@ -2,8 +2,7 @@
 
 ## Why
 `torch.cuda.amp` and `torch.cpu.amp` became one module, `torch.amp`, which is told the device. The
-old names do the same, but since torch 2.4 each call of them warns, and they will be removed one
-day.
+old names do the same, but since torch 2.4 each call of them warns.
 
 ## Bad
     from torch.cuda.amp import GradScaler, autocast

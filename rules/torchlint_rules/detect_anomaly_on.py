@@ -3,8 +3,7 @@
 ## Why
 With anomaly detection every operation of the forward pass records a whole Python traceback, and the
 result of every operation of the backward pass is searched for NaN, for which the host waits. That
-finds the operation that makes a NaN, and costs a large part of the time of a step. It changes no
-value.
+finds the operation that makes a NaN, and costs a large part of the time of a step.
 
 ## Bad
     import torch
@@ -27,8 +26,7 @@ value.
 - Calls that something asks for: a condition that may be either (`if args.debug:`, every nth step),
   an option that is off by default, an `except` handler.
 - Files that switch it off again, unless it is switched on in every training step.
-- Scripts that train with Lightning's `Trainer`, which sets it by its own argument `detect_anomaly`:
-  that one is reported.
+- `set_detect_anomaly` beside Lightning's `Trainer`, whose own argument, which is reported, decides.
 
 It is information, without a fix, where no forward or backward pass is seen to run in it, and for an
 option that is on by default.

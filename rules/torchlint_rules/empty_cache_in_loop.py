@@ -32,8 +32,7 @@ framework, and for `torch.cuda.ipc_collect()`.
 ## Fix safety
 Unsafe: the values are the same, but where memory is so short, or in so many pieces, that the calls
 kept the script alive, it may run out. `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True` is made
-for that. The statement is deleted, with an `if` that only asked for the device; a comment on its
-line stays.
+for that. The statement is deleted, with an `if` that only asked for the device.
 
 ## Evidence
 `torchlint bench TL209` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time

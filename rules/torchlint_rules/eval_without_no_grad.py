@@ -34,8 +34,7 @@ every batch alive. TL401b is such a run in a training step (`fake = generator(z)
 - Results that code gets which is not seen, unless `eval()` says what they are for.
 - Models without parameters that require gradients, and what a framework evaluates.
 
-It is a warning in every step; else, beside a framework, and where callers may turn gradients off,
-information.
+It is information outside of steps, beside a framework, and where a caller may turn gradients off.
 
 ## Fix safety
 A function that only evaluates gets `@torch.no_grad()`; else the loop or statement goes into a

@@ -25,8 +25,7 @@ DataLoader raises `ValueError`, perhaps hours into a script. Two mistakes show l
 ## Leaves alone
 - Options with values that are not known, and `prefetch_factor=2` below torch 2.0.
 - A DataLoader in a `try` with a handler, or in a test that expects it to raise.
-- TL105b: workers that are told to be forked, and training on import where nothing says how workers
-  start.
+- TL105b: workers that are told to be forked; training on import, unless they are told not to.
 - TL105c: datasets that ask for the worker, draw at random, count with `while`, take every n-th
   sample or go through another library; loaders with a `worker_init_fn`.
 

@@ -3,8 +3,7 @@
 ## Why
 By default `nn.MultiheadAttention` also gives the attention weights: it has to compute the whole
 matrix of them and keep it for the backward pass. With `need_weights=False` it uses
-`scaled_dot_product_attention` (torch 2.0 and newer), whose kernels for a GPU never write that
-matrix to memory.
+`scaled_dot_product_attention` (torch 2.0 and newer), which on a GPU never writes that matrix.
 
 ## Bad
     from torch import nn

@@ -31,8 +31,7 @@ shuffling, the same first batch each time.
 - A look at one batch outside of steps, or in one of them (`if step == 0:`).
 - An iterator that is made anew where the last one has ended, or that gives several batches.
 - What is not known to be a DataLoader: the iterator of a generator is the generator itself.
-- Loaders whose batch is the whole dataset, that are made in the loop, or whose dataset changes
-  there.
+- Loaders whose batch is the whole dataset; those made, or with a dataset changed, in the loop.
 
 It is information for steps that do not train or that nothing is seen to repeat, and for draws in
 some steps. No fix for an iterator with a name, in a function of its own, and under a framework.
@@ -40,8 +39,7 @@ some steps. No fix for an iterator with a name, in a function of its own, and un
 ## Fix safety
 Unsafe: it changes which samples a step gets, on purpose: each is seen once before any is seen
 again. The iterator is made before the outermost loop of the steps and starts the next pass by
-itself. Where workers are persistent, other passes over the loader begin it anew. A loader without a
-batch keeps the loop waiting.
+itself. Where workers are persistent, other passes over the loader begin it anew.
 
 ## Evidence
 `torchlint bench TL106` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time

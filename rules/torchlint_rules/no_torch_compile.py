@@ -4,8 +4,7 @@
 Each operation of a model is a kernel that is started from Python, reads its inputs from the GPU's
 memory and writes its result there. `torch.compile` (torch 2.0) makes few kernels of many. That
 gives much where there are many small operations, little where large products and convolutions take
-the time. `model.compile()` compiles in place: class, attributes and the keys of the `state_dict`
-stay.
+the time. `model.compile()` compiles in place: the keys of the `state_dict` stay.
 
 ## Bad
     from torch import nn

@@ -7,8 +7,8 @@ By default `AdamW.step()` runs each of its operations over all parameters before
 where the backward pass is long.
 
 TL601b: the flag is part of the optimizer's state, and a checkpoint saved without it turns it off
-again. TL601c: if a `GradScaler` skips the very first step, a fused SGD with momentum leaves it as
-memory that nobody wrote.
+again. TL601c: if a `GradScaler` skips the very first step, a fused SGD starts from momentum that
+nobody set.
 
 ## Bad
     import torch

@@ -3,8 +3,7 @@
 ## Why
 A profiler notes every operation with its times, and on request its shapes, its memory and the
 Python stack. It slows each step down and keeps what it noted until it ends. A few steps say the
-same: `schedule` makes the profiler record some steps and stop, and `prof.step()` tells it where one
-ends.
+same: `schedule` chooses them, and `prof.step()` tells where one ends.
 
 Memory history (`_record_memory_history`) notes the stack of every allocation in the same way.
 TL902b: `gradcheck` takes two forward passes for each element of its inputs.
@@ -30,8 +29,7 @@ TL902b: `gradcheck` takes two forward passes for each element of its inputs.
         prof.export_chrome_trace("trace.json")
 
 ## Leaves alone
-- A profiler with a `schedule`, whatever it is; one with `enabled=` anything but `True`; one under a
-  condition that asks for it.
+- A profiler with a `schedule`, with `enabled=` anything but `True`, or under a condition.
 - Loops of a few steps, 200 at most: `range(20)`, `islice`, `if step == 20: break`.
 - Blocks and calls in which no training is seen, and memory history that the script ends.
 - `record_function`, NVTX ranges and `cudaProfilerStart`, which cost next to nothing.

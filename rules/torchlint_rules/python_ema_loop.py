@@ -4,8 +4,7 @@
 A target network, a teacher or the averaged weights of a diffusion model follow the trained
 parameters: `average = decay * average + (1 - decay) * parameter`, after each step. Written as a
 loop, that is two to four small kernels for each parameter. `get_ema_multi_avg_fn(decay)` makes a
-function that updates two lists of tensors in a few kernels; `AveragedModel` takes it as
-`multi_avg_fn`.
+function that updates two lists of tensors in a few kernels; `AveragedModel` takes it too.
 
 ## Bad
     import torch
@@ -30,8 +29,7 @@ function that updates two lists of tensors in a few kernels; `AveragedModel` tak
             get_ema_multi_avg_fn(0.99)(list(teacher.parameters()), list(model.parameters()), None)
 
 ## Leaves alone
-- Averages that no training step is seen to keep: once an epoch, and in functions that nobody is
-  seen to call.
+- Averages that no training step is seen to keep, such as those that are kept once an epoch.
 - Loops that copy, add up gradients, or mix by two weights that are not seen to be one together.
 - Scripts for the CPU only, and projects that declare a torch older than 2.1.
 

@@ -1,8 +1,7 @@
 """A scheduler is not moved on when its schedule counts on it: too early, or too seldom.
 
 ## Why
-A schedule of `len(loader)` steps an epoch that is moved on once in each epoch never gets farther
-than its warm-up.
+A schedule that counts batches but is moved on once an epoch never leaves its warm-up.
 
 TL605b: a scheduler sets its first learning rate as it is made, and each `step()` moves it on to the
 next. When that comes before the optimizer has taken a step, every milestone comes one step, or one
@@ -39,8 +38,7 @@ epoch, too soon. That was the right order before torch 1.1; since then torch war
 - Projects that pin a torch older than 1.1.
 - TL605: schedules that something else moves on as well, or may.
 
-It is information where it is not certain which scheduler or optimizer is meant, and with a
-framework.
+It is information where the scheduler or optimizer is not certain, and with a framework.
 
 ## Fix safety
 No fix: the line has to move behind a loop, and what is logged and saved between the two has to be

@@ -29,8 +29,7 @@ that depend on numbers: `x[mask]`, `nonzero`, `unique`.
             loss.backward()
 
 ## Leaves alone
-- Shapes, dtypes, devices and modes, `x is None`, numbers, arrays, tensors on the host, and what is
-  a tensor in some cases only.
+- Shapes, dtypes, devices and modes, `x is None`, numbers, arrays, and tensors on the host.
 - `loss.item() > limit`: that is a read of a number, and `log-every-step` has it.
 - Questions every n steps, once an epoch, in `except`, or under an option that is off.
 

@@ -5,7 +5,7 @@ Given a list, `torch.tensor` makes a Python object of every single number in it.
 arrays NumPy does the same work in compiled code: PyTorch itself warns that this is "extremely slow"
 and recommends `numpy.array()` first.
 
-TL303b: `torch.tensor(x)` and `y.new_tensor(x)` of a tensor `x` warn too, and do no more than
+TL303b: `torch.tensor(x)` and `y.new_tensor(x)` of a tensor warn too, and only do
 `x.detach().clone()`.
 
 ## Bad
