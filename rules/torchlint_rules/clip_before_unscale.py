@@ -105,8 +105,8 @@ def fix(script: Script, found: ScaledClip, scaler: str) -> Fix | None:
     roles = [one.role for one in found.after]
     if Role.UPDATE not in roles or Role.BACKWARD in roles[: roles.index(Role.UPDATE)]:
         return None
-    ends = [one for one in found.after[: roles.index(Role.UPDATE) + 1]
-            if one.role in (Role.STEP, Role.UNSCALE, Role.UPDATE)]  # fmt: skip
+    wanted = (Role.STEP, Role.UNSCALE, Role.UPDATE)
+    ends = [one for one in found.after[: roles.index(Role.UPDATE) + 1] if one.role in wanted]
     block = list(getattr(module.parent(module.statement(found.step.node)), "body", ()))
     lines = [line_of(script, one.node) for one in ends]
     clip = next((line for line in block if module.index.inside(found.place, line)), None)
@@ -115,22 +115,23 @@ def fix(script: Script, found: ScaledClip, scaler: str) -> Fix | None:
     between = block[block.index(clip) : block.index(lines[-1])]
     if any(True for one in between for kind in LEAVES for _ in module.index.below(one, kind)):
         return None
-    given = {role: list(dict.fromkeys(module.code(one.node.args[0].value) for one in ends
-                                      if one.role is role))
-             for role in (Role.STEP, Role.UNSCALE)}  # fmt: skip
-    optimizers = given[Role.STEP]
-    if (found.late and given[Role.UNSCALE] != optimizers) or any("(" in one for one in optimizers):
+    codes = [
+        {module.code(one.node.args[0].value): None for one in ends if one.role is role}
+        for role in (Role.STEP, Role.UNSCALE)
+    ]
+    optimizers, unscaled = map(list, codes)
+    if (found.late and unscaled != optimizers) or any("(" in one for one in optimizers):
         return None
+    old = [line for one, line in zip(ends, lines, strict=True) if one.role is Role.UNSCALE]
     return Fix(
         "Unscale the gradients before they are clipped",
         Safety.UNSAFE,
         (
             InsertBefore(clip, "\n".join(f"{scaler}.unscale_({one})" for one in optimizers)),
-            *(DeleteStatement(line) for one, line in zip(ends, lines, strict=True)
-              if one.role is Role.UNSCALE and line),
+            *(DeleteStatement(line) for line in old if line),
         ),
         changes="gradients are clipped at their true size",
-    )  # fmt: skip
+    )
 
 
 def line_of(script: Script, call: cst.Call) -> cst.SimpleStatementLine | None:

@@ -58,7 +58,7 @@ from torchlint.edits.rewrites import AddArgument, DropMethod, Replace
 from torchlint.rule import Finding
 from torchlint.semantics.values import Device, Nothing, Number, Place, Tensor, Text
 from torchlint.syntax.calls import has_keyword, keyword_of, keywords, last_name, positional
-from torchlint.training.allocations import TYPED, array_of, is_number, move_argument
+from torchlint.training.allocations import TYPED, array_of, is_number
 from torchlint.training.frequency import Rate
 from torchlint.training.written import is_written
 from torchlint_rules.judging import often, safety, severity
@@ -88,7 +88,7 @@ def create_on_cpu_then_move(script: Script) -> Iterator[Finding]:
 def moved(script: Script, one: Allocation) -> Finding:
     """Return the finding for a tensor that is made on the host and moved."""
     frequency, brief = script.frequency(one.made), script.module.brief
-    where, place = move_argument(one.move) if one.is_direct else None, "the GPU"
+    where, place = one.where if one.is_direct else None, "the GPU"
     if where is not None and not is_number(script.value(where)):
         is_beside = any(isinstance(other, Tensor) for other in script.value(where))
         place = f"`{brief(where)}{'.device' if is_beside else ''}`"
@@ -110,7 +110,7 @@ def fix(script: Script, one: Allocation) -> Fix | None:
     """Return the fix: the tensor is made where it is wanted."""
     code, made = script.module.code, one.made
     words, places, given = keywords(one.move), positional(one.move), keywords(made)
-    device = device_code(script, one.move)
+    device = device_code(script, one)
     if device is None or not words.keys() <= {"device", "dtype", "non_blocking"} or places[3:]:
         return None
     if given.keys() & {"device", "pin_memory"}:
@@ -135,10 +135,10 @@ def fix(script: Script, one: Allocation) -> Fix | None:
     return Fix("Make it on the device", safety(not changes), tuple(rewrites), changes)
 
 
-def device_code(script: Script, move: cst.Call) -> str | None:
+def device_code(script: Script, one: Allocation) -> str | None:
     """Return the device that a move names, as code; None where it may be something else."""
-    where, name = move_argument(move), last_name(move.func)
-    if name not in ("to", "cuda") or any(arg.star for arg in move.args):
+    where, name = one.where, last_name(one.move.func)
+    if name not in ("to", "cuda") or any(arg.star for arg in one.move.args):
         return None
     value = () if where is None else script.value(where)
     if name == "cuda":
@@ -146,10 +146,10 @@ def device_code(script: Script, move: cst.Call) -> str | None:
             return '"cuda"'
         if isinstance(where, cst.Integer):
             return f'"cuda:{where.value}"'
-    if where is None or any(isinstance(one, (Tensor, Nothing)) for one in value):
+    if where is None or any(isinstance(each, (Tensor, Nothing)) for each in value):
         return None
     code = script.module.code(where)
-    is_place = any(isinstance(one, (Place, Text, Number)) for one in value)
+    is_place = any(isinstance(each, (Place, Text, Number)) for each in value)
     return code if (is_place or name == "to") and not set(code) & set("\n#") else None
 
 
@@ -216,7 +216,7 @@ def is_written_out(node: cst.BaseExpression) -> bool:
 def filled(script: Script, one: Allocation, data: cst.BaseExpression) -> Fix | None:
     """Return the fix: the number is filled in on the GPU."""
     call, code, words = one.made, script.module.code, keywords(one.made)
-    device = code(words["device"]) if "device" in words else device_code(script, one.move)
+    device = code(words["device"]) if "device" in words else device_code(script, one)
     is_plain = one.move is call or (one.is_direct and not one.methods and len(one.move.args) <= 1)
     if device is None or not isinstance(call.func, cst.Attribute) or not is_plain:
         return None

@@ -71,10 +71,10 @@ if TYPE_CHECKING:
 SWITCH = "torch.backends.cudnn.benchmark"
 REPEATABLE = ("torch.backends.cudnn.deterministic", "torch.use_deterministic_algorithms")
 LINE = f"{SWITCH} = True"
-FAMILIES = (
-    "resnet", "resnext", "wide_resnet", "efficientnet", "mobilenet", "densenet", "vgg", "convnext",
-    "regnet", "inception", "googlenet", "alexnet", "squeezenet", "shufflenet", "mnasnet",
-)  # fmt: skip
+FAMILIES = tuple(
+    """resnet resnext wide_resnet efficientnet mobilenet densenet vgg convnext regnet inception
+    googlenet alexnet squeezenet shufflenet mnasnet""".split()
+)
 CHANGES = (
     "which algorithm is the fastest can differ from run to run, and the rounding with it; the "
     "first step with each shape takes longer, as does a smaller last batch; it may need more memory"

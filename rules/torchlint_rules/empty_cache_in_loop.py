@@ -74,10 +74,8 @@ if TYPE_CHECKING:
     from torchlint.edits.rewrites import Rewrite
     from torchlint.training.script import Script
 
-EMPTIES = (
-    *(f"torch.{device}.empty_cache" for device in ("cuda", "xpu", "mps", "npu", "accelerator")),
-    "torch.cuda.memory.empty_cache", "torch.accelerator.memory.empty_cache",
-)  # fmt: skip
+_HAVE_CACHES = "cuda xpu mps npu accelerator cuda.memory accelerator.memory"
+EMPTIES = tuple(f"torch.{one}.empty_cache" for one in _HAVE_CACHES.split())
 COLLECTS, SHARES = "gc.collect", "torch.cuda.ipc_collect"
 GIVES = "gives away memory that the next one needs"
 DOES = {

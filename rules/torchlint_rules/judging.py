@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 
 STEPS = {Rate.STEP: "training step", Rate.EVAL_STEP: "evaluation step"}
 COSTLY = (Rate.STEP, Rate.SAMPLE, Rate.BATCH)
-TURNS = {
-    Rate.STEP: "training step", Rate.EVAL_STEP: "step of an evaluation", Rate.EPOCH: "epoch"
-}  # fmt: skip
+TURNS = STEPS | {Rate.EVAL_STEP: "step of an evaluation", Rate.EPOCH: "epoch"}
 OTHERS = {Rate.BATCH: "for every batch", Rate.SAMPLE: "for every sample"}
 
 

@@ -39,7 +39,7 @@ asks for `batch_size`, `drop_last` or `sampler`, and calls that make a generator
 ## Fix safety
 Safe: the batches are the same, in the same order, and so are the random numbers. A tensor that may
 have been permuted is made contiguous in the dataset, since stacking does that to each batch. Unsafe
-where the tensors of the dataset, or what is done with the loader, are not seen.
+where that has no name, or its tensors, or what is done with the loader, are not seen.
 
 ## Evidence
 `torchlint bench TL104` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time
@@ -94,6 +94,7 @@ TENSORS, LOADER = f"{DATA}.TensorDataset", f"{DATA}.DataLoader"
 OTHERS = ("batch_size", "batch_sampler", "sampler", "drop_last")
 GIVEN = ("batch_size", "shuffle", "sampler", "drop_last", "generator")
 WHOLE = Version("1.2")  # the first one that takes `batch_size=None` beside a sampler
+TIGHT = (cst.Name, cst.Attribute, cst.Call, cst.Subscript)
 BY_PLACE = 3  # arguments that a call may have by place: dataset, batch_size, shuffle
 
 
@@ -124,69 +125,58 @@ def takes_apart(loader: Loader) -> bool:
 
 
 def fix(script: Script, loader: Loader) -> Fix | None:
-    """Return the fix: a sampler that draws whole batches, of tensors in their usual layout."""
-    named = dataset_name(script, loader, loader.arguments["dataset"].node)
+    """Return the fix: a sampler that draws whole batches."""
+    named = dataset_name(script, loader)
     drawn = sampler_of(script, loader, named[0]) if named else None
     if named is None or drawn is None or len(positional(loader.node)) > BY_PLACE:
         return None
-    _, rewrites, is_seen = named
     names = re.findall(r"{(\w+)}", drawn)
     prefix = beside(script, loader.node.func, DATA, *names)
     if prefix is None:
         return None
     imports = () if prefix else tuple(AddImport(DATA, name) for name in names)
     code = re.sub(r"{(\w+)}", rf"{prefix}\1", drawn)
-    changes = "" if is_seen else "batches of tensors that were permuted keep their layout"
+    laid = contiguous(script, loader)
+    is_alike = laid is not None and not (laid and named[1])
+    changes = "" if is_alike else "batches of tensors that were permuted keep their layout"
     if not loader.is_seen:
         changes = "code that is not seen may ask the loader for its batch_size: it is None"
     return Fix(
         "Take a whole batch with one index",
         judging.safety(not changes),
-        (*rewrites, *arguments(loader, code), *imports),
+        (*(named[1] or laid or ()), *arguments(loader, code), *imports),
         changes,
     )
 
 
-def dataset_name(
-    script: Script, loader: Loader, data: cst.BaseExpression | None
-) -> tuple[str, tuple[Rewrite, ...], bool] | None:
-    """Return a name for the dataset, the rewrites that it takes, and whether its tensors are seen.
-
-    They become contiguous where they may not be.
-    """
-    evaluation, module = script.connected.evaluation, script.module
-    calls = [one.call for one in loader.value("dataset") if isinstance(one, Object) and one.call]
-    made = [evaluation.node(call) for call in calls if call.file == script.file]
-    args = [arg for call in made if isinstance(call, cst.Call) for arg in call.args]
-    turned = [arg.value for arg in args if not arg.star and not is_dense(evaluation, arg.value)]
-    is_seen = len(made) == len(loader.value("dataset")) and not any(arg.star for arg in args)
+def dataset_name(script: Script, loader: Loader) -> tuple[str, tuple[Rewrite, ...]] | None:
+    """Return a name for the dataset, and the rewrites that it takes."""
+    module, data = script.module, loader.arguments["dataset"].node
     if isinstance(data, (cst.Name, cst.Attribute)):
-        rewrites = tuple(Replace(one, in_order(script, one)) for one in turned)
-        return module.code(data), rewrites, is_seen
-    if not isinstance(data, cst.Call) or script.name(data.func) != TENSORS:
-        return None
-    statement = plain_statement(module, loader.node)
-    parent = module.parent(loader.node)
+        return module.code(data), ()
+    statement, parent = plain_statement(module, loader.node), module.parent(loader.node)
     target = dotted(parent.targets[0].target) if isinstance(parent, cst.Assign) else ""
     names = (*named_after(target, "dataset"), "tensor_dataset")
     name = free_name(module, names, loader.node)
-    if statement is None or name is None or "#" in module.code(data):
+    if data is None or statement is None or name is None or "#" in module.code(data):
         return None
-    tensors = [
-        in_order(script, one.value) if one.value in turned else one.star + module.code(one.value)
-        for one in data.args
+    return name, (InsertBefore(statement, f"{name} = {module.code(data)}"), Replace(data, name))
+
+
+def contiguous(script: Script, loader: Loader) -> list[Rewrite] | None:
+    """Return what lays the tensors of the dataset out as usual; None where some are not seen."""
+    evaluation, data = script.connected.evaluation, loader.value("dataset")
+    calls = [one.call for one in data if isinstance(one, Object)]
+    made = [evaluation.node(call) for call in calls if call and call.file == script.file]
+    args = [arg for call in made if isinstance(call, cst.Call) for arg in call.args]
+    loose = [arg.value for arg in args if not is_dense(evaluation, arg.value)]
+    if len(made) < len(data) or any(arg.star for arg in args):
+        return None
+    return [
+        Replace(one, f"{code}.contiguous()" if isinstance(one, TIGHT) else f"({code}).contiguous()")
+        for one in loose
+        for code in (script.module.code(one),)
     ]
-    made_before = InsertBefore(
-        statement, f"{name} = {module.code(data.func)}({', '.join(tensors)})"
-    )
-    return (name, (made_before, Replace(data, name)), is_seen)
-
-
-def in_order(script: Script, tensor: cst.BaseExpression) -> str:
-    """Return the code of a tensor that is contiguous."""
-    code = script.module.code(tensor)
-    tight = isinstance(tensor, (cst.Name, cst.Attribute, cst.Call, cst.Subscript))
-    return f"{code}.contiguous()" if tight else f"({code}).contiguous()"
 
 
 def sampler_of(script: Script, loader: Loader, data: str) -> str | None:

@@ -27,10 +27,9 @@ KEEPS = SAME | frozenset(
     sort tril triu zeros_like ones_like full_like empty_like append insert delete unique
     choice permutation flip""".split()
 )
-TYPES = {
-    "float": "float64", "double": "float64", "single": "float32", "half": "float16",
-    "int": "int64", "int_": "int64", "bool_": "bool", "float_": "float64",
-}  # fmt: skip
+_TYPES = """float=float64 double=float64 single=float32 half=float16 int=int64 int_=int64
+    bool_=bool float_=float64"""
+TYPES = {name: kind for name, _, kind in (one.partition("=") for one in _TYPES.split())}
 PLACES = {"full": 2, "full_like": 2, "arange": 3, "randint": 3}
 PLACES |= dict.fromkeys(
     """asarray array frombuffer fromfile fromiter identity zeros ones empty zeros_like ones_like

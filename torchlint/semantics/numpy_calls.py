@@ -47,11 +47,12 @@ FRESH = frozenset(
     """.split()
 )
 # ... and what draws so many numbers, where a size is given at this place.
-SIZES = {
-    "random": 0, "random_sample": 0, "ranf": 0, "sample": 0, "standard_normal": 0, "choice": 1,
-    "poisson": 1, "exponential": 1, "randint": 2, "integers": 2, "normal": 2, "uniform": 2,
-    "beta": 2, "gamma": 2, "binomial": 2, "laplace": 2, "lognormal": 2,
-}  # fmt: skip
+_SIZES = (
+    "random random_sample ranf sample standard_normal",
+    "choice poisson exponential",
+    "randint integers normal uniform beta gamma binomial laplace lognormal",
+)
+SIZES = {name: place for place, names in enumerate(_SIZES) for name in names.split()}
 DRAWN = frozenset("rand randn permutation multivariate_normal dirichlet multinomial".split())
 READ_ONLY = frozenset("broadcast_to frombuffer memmap".split())
 GENERATOR = "numpy.random.Generator"

@@ -24,6 +24,7 @@ from torchlint.semantics.values import (
 )
 from torchlint.syntax.calls import keyword_of, keywords, last_name, positional
 from torchlint.training.conventions import suggested
+from torchlint.training.copies import targets_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -64,7 +65,7 @@ class Allocation:
 
     ``function`` is the name of the function of torch that makes such a tensor, "" where it makes
     one of given values.  ``methods`` lie between the two in one expression; ``is_direct``: they are
-    one expression.  ``target`` is where it goes.
+    one expression.  ``target`` is where it goes, and ``where`` says so.
     """
 
     made: cst.Call
@@ -75,6 +76,7 @@ class Allocation:
     methods: tuple[str, ...]
     is_direct: bool
     target: Device
+    where: cst.BaseExpression | None = None
 
 
 def allocations(evaluation: Evaluation) -> tuple[Allocation, ...]:
@@ -109,30 +111,18 @@ def _uploaded(evaluation: Evaluation, call: cst.Call, file: int) -> At | None:
     return evaluation.at(call, file)
 
 
-def _target(evaluation: Evaluation, move: cst.Call) -> Device | None:
-    """Return the device that a call moves to, None where it moves nothing, or only perhaps."""
-    devices = {one.device for one in evaluation.value(move) if isinstance(one, Tensor)}
-    if Device.CUDA in devices:
-        return Device.CUDA
-    where = move_argument(move)
-    if last_name(move.func) != "to" or Device.UNKNOWN not in devices or where is None:
-        return None
-    kinds = {type(one) for one in evaluation.value(where)}
-    is_place = kinds & {Place, Text} or suggested(last_name(where)) == "device"
-    return Device.UNKNOWN if is_place and Tensor not in kinds else None
-
-
-def move_argument(move: cst.Call) -> cst.BaseExpression | None:
-    """Return what says where a call moves to."""
-    words, plain = keywords(move), positional(move)
-    return words.get("device") or words.get("other") or (plain[0] if plain else None)
-
-
 def _moved(evaluation: Evaluation, move: cst.Call, file: int) -> Iterator[Allocation]:
     """Yield what made the tensor that a call moves, below methods that change nothing."""
-    target = _target(evaluation, move) if last_name(move.func) in MOVERS else None
-    if target is None or not isinstance(move.func, cst.Attribute):
+    name = last_name(move.func)
+    goes = targets_of(evaluation, move, name) if name in MOVERS else None
+    if goes is None or not isinstance(move.func, cst.Attribute):
         return
+    (targets, where), target = goes, Device.CUDA
+    if Device.CUDA not in targets:
+        target, kinds = Device.UNKNOWN, {type(one) for one in evaluation.value(where)}
+        is_place = bool(kinds & {Place, Text}) or suggested(last_name(where)) == "device"
+        if name != "to" or target not in targets or Tensor in kinds or not is_place:
+            return
     node, methods = move.func.value, list[str]()
     while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
         name, owner = node.func.attr.value, node.func.value
@@ -146,8 +136,8 @@ def _moved(evaluation: Evaluation, move: cst.Call, file: int) -> Iterator[Alloca
             made = evaluation.node(one.made)
             function = maker(evaluation, made) if isinstance(made, cst.Call) else None
             if isinstance(made, cst.Call) and function is not None:
-                calls, is_direct = tuple(methods), made is node
-                yield Allocation(made, one.made, function, move, file, calls, is_direct, target)
+                how = tuple(methods), made is node, target, where
+                yield Allocation(made, one.made, function, move, file, *how)
 
 
 def maker(evaluation: Evaluation, call: cst.Call) -> str | None:

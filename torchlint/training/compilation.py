@@ -35,15 +35,14 @@ if TYPE_CHECKING:
     from torchlint.training.parts import Parts
     from torchlint.training.step_models import StepModel
 
-COMPILERS = (
-    "torch.compile", "torch.jit.script", "torch.jit.trace", "torch._dynamo.optimize",
-    "torch.cuda.make_graphed_callables", "torch.cuda.graph", "torch_tensorrt.", "torch_xla.",
-    "thunder.jit",
-)  # fmt: skip
+COMPILERS = tuple(
+    """torch.compile torch.jit.script torch.jit.trace torch._dynamo.optimize torch.cuda.graph
+    torch.cuda.make_graphed_callables torch_tensorrt. torch_xla. thunder.jit""".split()
+)
 # What breaks a graph in two, or has kernels of its own; what a compiler follows.
-BREAKS = ("torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN", "torch.sparse", "torch.nn.utils.",
-          "torch.quantization", "torch.ao.", "torch.Tensor.item", "torch.Tensor.tolist",
-          "torch.Tensor.numpy", "torch.Tensor.nonzero")  # fmt: skip
+_BREAKS = """nn.LSTM nn.GRU nn.RNN sparse nn.utils. quantization ao. Tensor.item Tensor.tolist
+    Tensor.numpy Tensor.nonzero"""
+BREAKS = tuple(f"torch.{name}" for name in _BREAKS.split())
 FOLLOWED = ("torch.", "torchvision.", "timm.", "builtins.")
 
 

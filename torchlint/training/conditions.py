@@ -52,8 +52,9 @@ def _is_plain(
     inner: cst.CSTNode,
 ) -> bool:
     """Whether a branch asks for a device at most, and does nothing but make some of the calls."""
-    lines = [line.body if isinstance(line, cst.SimpleStatementLine) else [line]
-             for line in part.body.body]  # fmt: skip
+    lines = part.body.body
     return (isinstance(part, cst.Else) or asks_for_device(evaluation, part.test)) and all(
-        one is inner or getattr(one, "value", None) in calls for line in lines for one in line
+        one is inner or getattr(one, "value", None) in calls
+        for line in lines
+        for one in (line.body if isinstance(line, cst.SimpleStatementLine) else [line])
     )

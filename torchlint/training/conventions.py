@@ -8,20 +8,22 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-_WORDS = {
-    "model": "model", "net": "model", "network": "model", "backbone": "model", "encoder": "model",
-    "decoder": "model", "generator": "model", "discriminator": "model", "critic": "model",
-    "optimizer": "optimizer", "optim": "optimizer", "opt": "optimizer",
-    "loader": "loader", "dataloader": "loader",
-    "criterion": "criterion", "loss_fn": "criterion", "loss_func": "criterion",
-    "scheduler": "scheduler", "lr_scheduler": "scheduler",
-    "scaler": "scaler", "grad_scaler": "scaler",
+_SUGGESTED = {
+    "model": "model net network backbone encoder decoder generator discriminator critic",
+    "optimizer": "optimizer optim opt",
+    "loader": "loader dataloader",
+    "criterion": "criterion loss_fn loss_func",
+    "scheduler": "scheduler lr_scheduler",
+    "scaler": "scaler grad_scaler",
     "device": "device",
-}  # fmt: skip
+}
+_WORDS = {word: kind for kind, words in _SUGGESTED.items() for word in words.split()}
 _ALONE = frozenset({"generator"})  # that suggest nothing with another word before them
-_ACTIONS = frozenset("""get build make create load save init setup set num use is has n evaluate
-    validate run fit prepare define construct wrap freeze export convert restore update compile
-    print predict plot profile benchmark unwrap optimize quantize""".split())  # fmt: skip
+_ACTIONS = frozenset(
+    """get build make create load save init setup set num use is has n evaluate validate run fit
+    prepare define construct wrap freeze export convert restore update compile print predict plot
+    profile benchmark unwrap optimize quantize""".split()
+)
 
 
 @lru_cache(4096)

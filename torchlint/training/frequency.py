@@ -214,5 +214,8 @@ def _protocols(evaluation: Evaluation) -> Iterator[tuple[At, Rate]]:
 
 def _ranked(ways: list[Frequency]) -> tuple[Frequency, ...]:
     """Return ways without copies, the most frequent and least guarded first."""
-    return tuple(sorted(dict.fromkeys(ways), key=lambda way: (
-        -way.rate, way.guard is not None, not way.decided, not way.known, way.misses)))  # fmt: skip
+
+    def rank(way: Frequency) -> tuple[int, ...]:
+        return -way.rate, way.guard is not None, not way.decided, not way.known, way.misses
+
+    return tuple(sorted(dict.fromkeys(ways), key=rank))

@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from torchlint.semantics.evaluation import Evaluation
     from torchlint.training.between import Condition
 
-SETTLED = frozenset({
-    "torch.distributed.is_initialized", "torch.distributed.is_available", "builtins.isinstance",
-    "builtins.hasattr", "builtins.callable", "torch.is_tensor",
-})  # fmt: skip
+SETTLED = frozenset(
+    """torch.distributed.is_initialized torch.distributed.is_available torch.is_tensor
+    builtins.isinstance builtins.hasattr builtins.callable""".split()
+)
 AVAILABLE = frozenset(
     f"torch.{device}.{asks}"
     for device in ("cuda", "xpu", "mps", "backends.mps", "accelerator")

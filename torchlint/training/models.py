@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from torchlint.syntax.scopes import Binding
     from torchlint.training.effects import Effects
 
-_HOLD = (cst.Name, cst.Attribute, cst.Call, cst.Subscript, cst.NamedExpr, cst.List, cst.ListComp,
-         cst.BinaryOperation)  # fmt: skip
+_HOLD = (
+    *(cst.Name, cst.Attribute, cst.Call, cst.Subscript, cst.NamedExpr),
+    *(cst.List, cst.ListComp, cst.BinaryOperation),
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -27,8 +27,10 @@ FLOAT32 = frozenset({"torch.float32", "torch.float", "torch.FloatTensor", "torch
 OTHER = frozenset(f"torch.{name}" for name in ("float16", "half", "bfloat16", "float64", "double"))
 # What frameworks are told a precision by.
 KEYWORDS = frozenset({"precision", "mixed_precision", "fp16", "bf16", "tf32"})
-OTHERS = ("apex.", "deepspeed.", "torch.distributed.fsdp.MixedPrecision", "transformer_engine.",
-          "torchao.", "msamp.")  # fmt: skip
+_OTHERS = (
+    "apex. deepspeed. torch.distributed.fsdp.MixedPrecision transformer_engine. torchao. msamp."
+)
+OTHERS = tuple(_OTHERS.split())
 
 
 @dataclass(eq=False)

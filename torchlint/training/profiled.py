@@ -54,8 +54,8 @@ def trains_after(
             continue
         for unit, here in leading_to(evaluation, loop, home):
             order = unit.module.index.order
-            last = max((order(end) for where, end in ends if where is unit
-                        and order(end) < order(here)), default=-1)  # fmt: skip
+            own = (order(end) for where, end in ends if where is unit)
+            last = max((one for one in own if one < order(here)), default=-1)
             if any(last < order(one) < order(here) for where, one in starts if where is unit):
                 return True
     return False

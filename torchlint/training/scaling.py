@@ -93,9 +93,9 @@ def _step_after(region: Region, place: int) -> Member | None:
 
 def is_off(evaluation: Evaluation, scaler: Value) -> bool | None:
     """Whether a scaler is made with ``enabled=False``, None where an option says so by default."""
-    told = [made(evaluation, one).get("enabled") if isinstance(one, Object) else None
-            for one in scaler]  # fmt: skip
-    values = [each for one in told for each in (one.value if one else (Truth(True),))]
+    calls = [made(evaluation, one) if isinstance(one, Object) else {} for one in scaler]
+    told = [one["enabled"].value if "enabled" in one else (Truth(True),) for one in calls]
+    values = [each for value in told for each in value]
     if not values or any(getattr(one, "value", True) is not False for one in values):
         return False
     return None if any(isinstance(one, Truth) and one.option for one in values) else True

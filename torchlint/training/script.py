@@ -51,19 +51,18 @@ if TYPE_CHECKING:
     from torchlint.syntax.module import Module
 
 
-FRAMEWORKS = (
-    "lightning", "pytorch_lightning", "accelerate", "deepspeed", "fastai", "ignite", "composer",
-    "transformers.Trainer", "transformers.trainer",
-)  # fmt: skip
+FRAMEWORKS = tuple(
+    """lightning pytorch_lightning accelerate deepspeed fastai ignite composer transformers.Trainer
+    transformers.trainer""".split()
+)
 
 MPS = ("torch.mps", "torch.backends.mps")
-CHOOSES_GPU = frozenset({"torch.cuda.set_device", "torch.cuda.device",
-                         "torch.nn.DataParallel"})  # fmt: skip
+CHOOSES_GPU = frozenset("torch.cuda.set_device torch.cuda.device torch.nn.DataParallel".split())
 # What asks for a GPU, and what takes one where there is one.
-ACCELERATORS = (
-    "torch.cuda", "torch.accelerator", "torch.xpu", "accelerate.Accelerator", "lightning.Trainer",
-    "lightning.LightningModule", "transformers.Trainer", "transformers.Seq2SeqTrainer",
-)  # fmt: skip
+ACCELERATORS = tuple(
+    """torch.cuda torch.accelerator torch.xpu accelerate.Accelerator lightning.Trainer
+    lightning.LightningModule transformers.Trainer transformers.Seq2SeqTrainer""".split()
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -215,8 +215,9 @@ class Steps:
         """Yield calls in the order in which they end: arguments before what gets them."""
         index = self.evaluation.index(way.unit.at.file)
         is_whole = way.outer is way.unit.node
-        sites = [one for one in self.effects.sites[way.unit.at]
-                 if is_whole or any(each is way.outer for each in one.loops)]  # fmt: skip
+        sites = self.effects.sites[way.unit.at]
+        if not is_whole:
+            sites = [one for one in sites if any(each is way.outer for each in one.loops)]
         open_: list[CallSite] = []
         for site in sorted(sites, key=lambda one: index.order(one.node)):
             while open_ and not index.inside(site.node, open_[-1].node):

@@ -21,28 +21,25 @@ GPUS = ("cuda", "xpu", "mps", "npu", "accelerator")
 WAITS = tuple(f"torch.{device}.synchronize" for device in GPUS)
 EVENTS = ("torch.Event", *(f"torch.{device}.Event" for device in GPUS))
 # What time is measured by, and memory, and what shows the work of the GPU.
+_TIMES = "time perf_counter monotonic process_time thread_time".split()
+_MEMORY = """memory_allocated max_memory_allocated reset_peak_memory_stats memory_reserved
+    max_memory_reserved mem_get_info""".split()
+_PROFILES = "profile record_function emit_nvtx".split()
 CLOCKS = (
-    *(f"time.{name}{unit}" for unit in ("", "_ns")
-      for name in ("time", "perf_counter", "monotonic", "process_time", "thread_time")),
-    "timeit.default_timer", "datetime.datetime.now", "datetime.datetime.utcnow", *EVENTS,
-    *(f"torch.cuda.{module}{name}" for module in ("", "memory.")
-      for name in ("memory_allocated", "max_memory_allocated", "reset_peak_memory_stats",
-                   "memory_reserved", "max_memory_reserved", "mem_get_info")),
-    *(f"torch.{module}profiler.{name}" for module in ("", "autograd.")
-      for name in ("profile", "record_function", "emit_nvtx")),
-    "torch.cuda.nvtx.range_push", "torch.cuda.nvtx.range", "torch.cuda.profiler.start",
-    "torch.cuda.cudart", "nvtx.annotate",
-)  # fmt: skip
+    *(f"time.{name}{unit}" for unit in ("", "_ns") for name in _TIMES),
+    *(f"torch.cuda.{module}{name}" for module in ("", "memory.") for name in _MEMORY),
+    *(f"torch.{module}profiler.{name}" for module in ("", "autograd.") for name in _PROFILES),
+    *"timeit.default_timer datetime.datetime.now datetime.datetime.utcnow nvtx.annotate".split(),
+    *(f"torch.cuda.{name}" for name in "nvtx.range_push nvtx.range profiler.start cudart".split()),
+    *EVENTS,
+)
 # Libraries whose kernels PyTorch does not know of, and work that it is told how to order.
 OTHERS = frozenset({"cupy", "numba", "pycuda", "ctypes", "triton", "cuda"})
-BY_HAND = (
-    "torch.Stream", *(f"torch.{device}.Stream" for device in GPUS),
-    "torch.cuda.CUDAGraph", "torch.cuda.graph", "torch.cuda.make_graphed_callables",
-    "torch.cuda.set_stream", "torch.cuda.ExternalStream", "torch.utils.cpp_extension.load",
-    "torch.utils.cpp_extension.load_inline", "torch.utils.dlpack.to_dlpack",
-    *(f"torch.distributed.{name}" for name in ("send", "recv", "isend", "irecv",
-                                               "batch_isend_irecv")),
-)  # fmt: skip
+_BY_HAND = """cuda.CUDAGraph cuda.graph cuda.make_graphed_callables cuda.set_stream Stream
+    cuda.ExternalStream utils.cpp_extension.load utils.cpp_extension.load_inline
+    utils.dlpack.to_dlpack distributed.send distributed.recv distributed.isend distributed.irecv
+    distributed.batch_isend_irecv""".split()
+BY_HAND = tuple(f"torch.{name}" for name in (*_BY_HAND, *(f"{device}.Stream" for device in GPUS)))
 
 
 class Reason(enum.Enum):
