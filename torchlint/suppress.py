@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torchlint.edits.fix import ResolvedFix, Safety
@@ -80,14 +80,6 @@ class Placed:
     whole: bool = False
 
 
-@dataclass(slots=True)
-class _Use:
-    """What a suppression comment was good for."""
-
-    anything: bool = False
-    codes: set[Code] = field(default_factory=set)
-
-
 def suppress(
     source: Source, placed: Iterable[Placed], selected: Collection[str]
 ) -> list[Diagnostic]:
@@ -97,7 +89,7 @@ def suppress(
     that they find nothing.
     """
     directives = read(source)
-    uses = [_Use() for _ in directives]
+    uses: list[set[Code | None]] = [set() for _ in directives]  # None: a comment without codes
     kept = [item.diagnostic for item in placed if not _is_suppressed(item, directives, uses)]
     if UNUSED_SUPPRESSION.code in selected:
         for directive, use in zip(directives, uses, strict=True):
@@ -111,10 +103,9 @@ def read(source: Source) -> list[Directive]:
     if "torchlint:" not in text and "noqa" not in text.lower():
         return []
     return [
-        directive
+        _directive(source, comment, found)
         for comment in comments(text)
         for found in _DIRECTIVE.finditer(comment.text)
-        for directive in (_directive(source, comment, found),)
     ]
 
 
@@ -175,15 +166,16 @@ def _row_below(text: str, end: int, row: int) -> int:
     return row
 
 
-def _is_suppressed(item: Placed, directives: Sequence[Directive], uses: Sequence[_Use]) -> bool:
+def _is_suppressed(
+    item: Placed, directives: Sequence[Directive], uses: Sequence[set[Code | None]]
+) -> bool:
     suppressed = False
     for directive, use in zip(directives, uses, strict=True):
-        if not _reaches(directive, item):
-            continue
-        codes = {code for code in directive.codes if code.covers(item.diagnostic.code)}
-        if codes or directive.everything:
-            suppressed = use.anything = True
-            use.codes |= codes
+        if _reaches(directive, item):
+            codes = {code for code in directive.codes if code.covers(item.diagnostic.code)}
+            known: set[Code | None] = {None} if directive.everything else {*codes}
+            suppressed |= bool(known)
+            use.update(known)
     return suppressed
 
 
@@ -200,20 +192,20 @@ def _reaches(directive: Directive, item: Placed) -> bool:
 
 
 def _unused(
-    source: Source, directive: Directive, use: _Use, selected: Collection[str]
+    source: Source, directive: Directive, use: set[Code | None], selected: Collection[str]
 ) -> Iterable[Diagnostic]:
     """Report what a comment does not suppress, where that can be known."""
     if any(code.text == UNUSED_SUPPRESSION.code for code in directive.codes):
         return
     if directive.everything:
         known = directive.kind is not Kind.NOQA and _all_selected("", selected)
-        if known and not use.anything:
+        if known and not use:
             yield _report(source, directive, (), "nothing is found here to be suppressed")
         return
     unused = [
         code
         for code in directive.codes
-        if code not in use.codes and _can_be_judged(directive, code, selected)
+        if code not in use and _can_be_judged(directive, code, selected)
     ]
     if unused or not directive.codes:
         names = " and ".join(code.text for code in unused)

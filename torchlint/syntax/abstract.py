@@ -33,7 +33,6 @@ from torchlint.syntax.makers import (
     Table,
     UnlikeError,
     dotted_name,
-    name_items,
     new,
 )
 
@@ -53,6 +52,11 @@ def read(text: str) -> Reader | None:
         return Reader(text, tree)
     except (SyntaxError, ValueError, RecursionError, MemoryError, UnlikeError):
         return None
+
+
+def _named_alike(node: ast.AST) -> Any:
+    """Return what makes the node of libcst that has the name of one of Python's tree."""
+    return getattr(new, type(node).__name__)
 
 
 _SIMPLE = frozenset({
@@ -272,23 +276,15 @@ class Reader:
             found.append(made)
         return tuple(found)
 
-    def _global(self, node: Any) -> Any:
-        return new.Global(name_items(node.names))
-
-    def _nonlocal(self, node: Any) -> Any:
-        return new.Nonlocal(name_items(node.names))
+    def _outer(self, node: Any) -> Any:
+        items = [new.NameItem(new.Name(one)) for one in node.names]
+        return _named_alike(node)(tuple(items))
 
     def _expression_statement(self, node: Any) -> Any:
         return new.Expr(self._expression(node.value))
 
-    def _pass(self, node: Any) -> Any:  # noqa: ARG002
-        return new.Pass()
-
-    def _break(self, node: Any) -> Any:  # noqa: ARG002
-        return new.Break()
-
-    def _continue(self, node: Any) -> Any:  # noqa: ARG002
-        return new.Continue()
+    def _word(self, node: Any) -> Any:
+        return _named_alike(node)()
 
     # -- expressions -------------------------------------------------------------------------
 
@@ -413,14 +409,8 @@ class Reader:
     def _starred(self, node: Any) -> Any:
         return new.StarredElement(self._expression(node.value))
 
-    def _tuple(self, node: Any) -> Any:
-        return new.Tuple(self._elements(node.elts))
-
-    def _list(self, node: Any) -> Any:
-        return new.List(self._elements(node.elts))
-
-    def _set(self, node: Any) -> Any:
-        return new.Set(self._elements(node.elts))
+    def _sequence(self, node: Any) -> Any:
+        return _named_alike(node)(self._elements(node.elts))
 
     def _dict(self, node: Any) -> Any:
         elements = []
@@ -433,14 +423,8 @@ class Reader:
             )
         return new.Dict(tuple(elements))
 
-    def _list_comp(self, node: Any) -> Any:
-        return new.ListComp(self._expression(node.elt), self._for_in(node.generators))
-
-    def _set_comp(self, node: Any) -> Any:
-        return new.SetComp(self._expression(node.elt), self._for_in(node.generators))
-
-    def _generator(self, node: Any) -> Any:
-        return new.GeneratorExp(self._expression(node.elt), self._for_in(node.generators))
+    def _comprehension(self, node: Any) -> Any:
+        return _named_alike(node)(self._expression(node.elt), self._for_in(node.generators))
 
     def _dict_comp(self, node: Any) -> Any:
         key, value = self._expression(node.key), self._expression(node.value)
@@ -478,21 +462,20 @@ class Reader:
         ast.While: _while, ast.If: _if, ast.With: _with,
         ast.AsyncWith: _with, ast.Raise: _raise, ast.Try: _try,
         ast.Assert: _assert, ast.Import: _import, ast.ImportFrom: _import_from,
-        ast.Global: _global, ast.Nonlocal: _nonlocal,
-        ast.Expr: _expression_statement, ast.Pass: _pass, ast.Break: _break,
-        ast.Continue: _continue,
+        ast.Global: _outer, ast.Nonlocal: _outer, ast.Expr: _expression_statement,
+        ast.Pass: _word, ast.Break: _word, ast.Continue: _word,
     })  # fmt: skip
     if hasattr(ast, "TryStar"):  # from Python 3.11 on
         _STATEMENTS[ast.TryStar] = _try
     _EXPRESSIONS: ClassVar[Table] = Table({
         ast.BoolOp: _boolean, ast.NamedExpr: _named, ast.BinOp: _binary,
         ast.UnaryOp: _unary, ast.Lambda: _lambda, ast.IfExp: _if_else,
-        ast.Dict: _dict, ast.Set: _set, ast.ListComp: _list_comp,
-        ast.SetComp: _set_comp, ast.DictComp: _dict_comp,
-        ast.GeneratorExp: _generator, ast.Await: _await, ast.Yield: _yield,
+        ast.Dict: _dict, ast.Set: _sequence, ast.ListComp: _comprehension,
+        ast.SetComp: _comprehension, ast.DictComp: _dict_comp,
+        ast.GeneratorExp: _comprehension, ast.Await: _await, ast.Yield: _yield,
         ast.YieldFrom: _yield_from, ast.Compare: _comparison, ast.Call: _call,
         ast.JoinedStr: _piece, ast.Constant: _constant,
         ast.Attribute: _attribute, ast.Subscript: _subscript,
-        ast.Starred: _starred, ast.Name: _name, ast.List: _list,
-        ast.Tuple: _tuple,
+        ast.Starred: _starred, ast.Name: _name, ast.List: _sequence,
+        ast.Tuple: _sequence,
     })  # fmt: skip

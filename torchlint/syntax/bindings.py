@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import libcst as cst
 
@@ -13,16 +13,14 @@ if TYPE_CHECKING:
     from torchlint.syntax.index import Index
 
 
-def _function(index: Index, node: cst.CSTNode, scope: Scope) -> dict[str, Scope]:
-    assert isinstance(node, cst.FunctionDef)
+def _function(index: Index, node: Any, scope: Scope) -> dict[str, Scope]:
     index.bind(scope, node.name.value, Bind.DEFINITION, node.name, node)
     inner = index.open(ScopeKind.FUNCTION, node, scope)
     _parameters(index, node.params, inner)
     return {"body": inner}
 
 
-def _lambda(index: Index, node: cst.CSTNode, scope: Scope) -> dict[str, Scope]:
-    assert isinstance(node, cst.Lambda)
+def _lambda(index: Index, node: Any, scope: Scope) -> dict[str, Scope]:
     inner = index.open(ScopeKind.LAMBDA, node, scope)
     _parameters(index, node.params, inner)
     return {"body": inner}
@@ -36,114 +34,84 @@ def _parameters(index: Index, params: cst.Parameters, scope: Scope) -> None:
         index.bind(scope, param.name.value, Bind.PARAMETER, param, param)
 
 
-def _class(index: Index, node: cst.CSTNode, scope: Scope) -> dict[str, Scope]:
-    assert isinstance(node, cst.ClassDef)
+def _class(index: Index, node: Any, scope: Scope) -> dict[str, Scope]:
     index.bind(scope, node.name.value, Bind.DEFINITION, node.name, node)
     return {"body": index.open(ScopeKind.CLASS, node, scope)}
 
 
-def _type_parameter(index: Index, node: cst.CSTNode, scope: Scope) -> None:
-    """``def f[T]``: bound where the function or class is, which is near enough."""
-    assert isinstance(node, (cst.TypeVar, cst.TypeVarTuple, cst.ParamSpec))
+def _type(index: Index, node: Any, scope: Scope) -> None:
+    """``type T = ...``; ``def f[T]``: bound where the function is, which is near enough."""
     index.bind(scope, node.name.value, Bind.DECLARE, node.name, None)
 
 
-def _type_alias(index: Index, node: cst.CSTNode, scope: Scope) -> None:
-    assert isinstance(node, cst.TypeAlias)
-    index.bind(scope, node.name.value, Bind.ASSIGN, node.name, node.value)
-
-
-def _comprehension(index: Index, node: cst.CSTNode, scope: Scope) -> dict[str, Scope]:
+def _comprehension(index: Index, node: Any, scope: Scope) -> dict[str, Scope]:
     inner = index.open(ScopeKind.COMPREHENSION, node, scope)
     return dict.fromkeys(("elt", "key", "value", "for_in"), inner)
 
 
-def _comp_for(index: Index, node: cst.CSTNode, scope: Scope) -> dict[str, Scope]:
-    assert isinstance(node, cst.CompFor)
+def _comp_for(index: Index, node: Any, scope: Scope) -> dict[str, Scope]:
     index.bind_target(scope, node.target, Bind.FOR, node.iter)
     first = not isinstance(index.parent(node), cst.CompFor)
     return {"iter": scope.parent} if first and scope.parent is not None else {}
 
 
-def _assign(index: Index, node: cst.CSTNode, scope: Scope) -> None:
-    assert isinstance(node, cst.Assign)
+def _assign(index: Index, node: Any, scope: Scope) -> None:
     for target in node.targets:
         index.bind_target(scope, target.target, Bind.ASSIGN, node.value)
 
 
-def _ann_assign(index: Index, node: cst.CSTNode, scope: Scope) -> None:
-    assert isinstance(node, cst.AnnAssign)
+def _ann_assign(index: Index, node: Any, scope: Scope) -> None:
     kind = Bind.DECLARE if node.value is None else Bind.ASSIGN
     index.bind_target(scope, node.target, kind, node.value)
 
 
-def _augmented(index: Index, node: cst.CSTNode, scope: Scope) -> None:
-    assert isinstance(node, cst.AugAssign)
+def _augmented(index: Index, node: Any, scope: Scope) -> None:
     index.bind_target(scope, node.target, Bind.AUGMENT, node)
 
 
-def _named(index: Index, node: cst.CSTNode, scope: Scope) -> None:
-    assert isinstance(node, cst.NamedExpr)
+def _named(index: Index, node: Any, scope: Scope) -> None:
     index.bind_target(scope.function(), node.target, Bind.ASSIGN, node.value)
 
 
-def _for(index: Index, node: cst.CSTNode, scope: Scope) -> None:
-    assert isinstance(node, cst.For)
+def _for(index: Index, node: Any, scope: Scope) -> None:
     index.bind_target(scope, node.target, Bind.FOR, node.iter)
 
 
-def _with(index: Index, node: cst.CSTNode, scope: Scope) -> None:
-    assert isinstance(node, cst.With)
+def _with(index: Index, node: Any, scope: Scope) -> None:
     for item in node.items:
         if item.asname is not None:
             index.bind_target(scope, item.asname.name, Bind.WITH, item.item)
 
 
-def _import(index: Index, node: cst.CSTNode, scope: Scope) -> None:
-    assert isinstance(node, cst.Import)
-    for alias in node.names:
-        if alias.asname is not None and isinstance(alias.asname.name, cst.Name):
-            name = alias.asname.name.value
-        else:
-            name = dotted(alias.name).partition(".")[0]
-        index.bind(scope, name, Bind.IMPORT, alias, alias)
-
-
-def _import_from(index: Index, node: cst.CSTNode, scope: Scope) -> None:
-    assert isinstance(node, cst.ImportFrom)
+def _import(index: Index, node: Any, scope: Scope) -> None:
     if isinstance(node.names, cst.ImportStar):
         scope.stars.append(node)
         return
+    kind = Bind.IMPORT if isinstance(node, cst.Import) else Bind.FROM
     for alias in node.names:
-        if alias.asname is not None and isinstance(alias.asname.name, cst.Name):
-            name = alias.asname.name.value
-        else:
-            name = dotted(alias.name)
-        index.bind(scope, name, Bind.FROM, alias, alias)
+        named = alias.asname and dotted(alias.asname.name)
+        index.bind(scope, named or dotted(alias.name).partition(".")[0], kind, alias, alias)
 
 
-def _outer(index: Index, node: cst.CSTNode, scope: Scope) -> None:
+def _outer(index: Index, node: Any, scope: Scope) -> None:
     del index
-    assert isinstance(node, (cst.Global, cst.Nonlocal))
     word = "global" if isinstance(node, cst.Global) else "nonlocal"
     for item in node.names:
         scope.outer[item.name.value] = word
 
 
-def _except(index: Index, node: cst.CSTNode, scope: Scope) -> None:
-    assert isinstance(node, (cst.ExceptHandler, cst.ExceptStarHandler))
+def _except(index: Index, node: Any, scope: Scope) -> None:
     if node.name is not None:
         index.bind_target(scope, node.name.name, Bind.EXCEPT, None)
 
 
-def _match(index: Index, node: cst.CSTNode, scope: Scope) -> None:
+def _match(index: Index, node: Any, scope: Scope) -> None:
     name = node.rest if isinstance(node, cst.MatchMapping) else getattr(node, "name", None)
     if isinstance(name, cst.Name):
         index.bind(scope, name.value, Bind.MATCH, name, None)
 
 
-def _delete(index: Index, node: cst.CSTNode, scope: Scope) -> None:
-    assert isinstance(node, cst.Del)
+def _delete(index: Index, node: Any, scope: Scope) -> None:
     index.bind_target(scope, node.target, Bind.DELETE, None)
 
 
@@ -163,7 +131,7 @@ HANDLERS = {
     cst.For: _for,
     cst.With: _with,
     cst.Import: _import,
-    cst.ImportFrom: _import_from,
+    cst.ImportFrom: _import,
     cst.Global: _outer,
     cst.Nonlocal: _outer,
     cst.ExceptHandler: _except,
@@ -172,8 +140,8 @@ HANDLERS = {
     cst.MatchStar: _match,
     cst.MatchMapping: _match,
     cst.Del: _delete,
-    cst.TypeVar: _type_parameter,
-    cst.TypeVarTuple: _type_parameter,
-    cst.ParamSpec: _type_parameter,
-    cst.TypeAlias: _type_alias,
+    cst.TypeVar: _type,
+    cst.TypeVarTuple: _type,
+    cst.ParamSpec: _type,
+    cst.TypeAlias: _type,
 }

@@ -100,20 +100,13 @@ class Index:
 
     def children(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         """Return the nodes right below this one, layout left out."""
-        kind = type(node)
-        for name in reversed(_FIELDS[kind]):
-            value = getattr(node, name)
-            if isinstance(value, (tuple, list)):
-                yield from value
-            elif type(value) not in _NO_NODES:
-                yield value
+        return reversed(list(_from_last(node)))
 
     def ancestors(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         """Return the nodes around this one, from the inside out."""
-        current = self._parents.get(id(node))
-        while current is not None:
+        current: cst.CSTNode | None = node
+        while (current := self._parents.get(id(current))) is not None:
             yield current
-            current = self._parents.get(id(current))
 
     def climb(
         self, node: cst.CSTNode, outer: cst.CSTNode | None = None
@@ -166,7 +159,7 @@ class Index:
             last: cst.CSTNode | None = node
             while last is not None:
                 found = self._order[id(last)] + 1
-                last = _last_child(last)
+                last = next(_from_last(last), None)
             assert found is not None
             self._ends[id(node)] = found
         return found
@@ -348,20 +341,14 @@ class Index:
                         todo.append((element.value, (*where, place - step)))
 
 
-def _last_child(node: cst.CSTNode) -> cst.CSTNode | None:
-    """Return the child that the walk comes to last."""
-    kind = type(node)
-    if kind is cst.Name:
-        return None
-    for name in _FIELDS[kind]:
+def _from_last(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """Yield the children of a node, the one that the walk comes to last first."""
+    for name in _FIELDS[type(node)]:
         value = getattr(node, name)
-        sort = type(value)
-        if sort is tuple or sort is list:
-            if value:
-                return value[-1]  # type: ignore[no-any-return]
-        elif sort not in _NO_NODES:
-            return value  # type: ignore[no-any-return]
-    return None
+        if isinstance(value, (tuple, list)):
+            yield from reversed(value)
+        elif type(value) not in _NO_NODES:
+            yield value
 
 
 def _within(opener: cst.CSTNode, child: cst.CSTNode) -> bool:

@@ -80,14 +80,8 @@ def takes_comment(text: str, statement: Span, offset: int) -> bool:
         return True
     if text[:end].endswith("\\"):
         return False
-    here = statement.start
-    while (string := _COMMENT.search(text, here, statement.end)) and string.start() < end:
-        here = string.end()
-        if string["formatted"]:
-            here = formatted_string(text, here).end
-        if here > end:
-            return False
-    return True
+    found_strings = strings(text, statement.start, statement.end)
+    return not any(string.start < end < string.end for string in found_strings)
 
 
 @dataclass(frozen=True, slots=True)

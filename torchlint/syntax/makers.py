@@ -47,32 +47,29 @@ class _Makers:
 
 new = _Makers()
 
-BINARY: dict[type, Any] = {
-    ast.Add: new.Add, ast.Sub: new.Subtract, ast.Mult: new.Multiply, ast.Div: new.Divide,
-    ast.FloorDiv: new.FloorDivide, ast.Mod: new.Modulo, ast.Pow: new.Power,
-    ast.LShift: new.LeftShift, ast.RShift: new.RightShift, ast.BitOr: new.BitOr,
-    ast.BitXor: new.BitXor, ast.BitAnd: new.BitAnd, ast.MatMult: new.MatrixMultiply,
-}  # fmt: skip
-AUGMENTED: dict[type, Any] = {
-    ast.Add: new.AddAssign, ast.Sub: new.SubtractAssign, ast.Mult: new.MultiplyAssign,
-    ast.Div: new.DivideAssign, ast.FloorDiv: new.FloorDivideAssign,
-    ast.Mod: new.ModuloAssign, ast.Pow: new.PowerAssign, ast.LShift: new.LeftShiftAssign,
-    ast.RShift: new.RightShiftAssign, ast.BitOr: new.BitOrAssign,
-    ast.BitXor: new.BitXorAssign, ast.BitAnd: new.BitAndAssign,
-    ast.MatMult: new.MatrixMultiplyAssign,
-}  # fmt: skip
-UNARY: dict[type, Any] = {
-    ast.Not: new.Not, ast.USub: new.Minus, ast.UAdd: new.Plus, ast.Invert: new.BitInvert,
-}  # fmt: skip
-BOOLEAN: dict[type, Any] = {ast.And: new.And, ast.Or: new.Or}
-COMPARED: dict[type, Any] = {
-    ast.Eq: new.Equal, ast.NotEq: new.NotEqual, ast.Lt: new.LessThan,
-    ast.LtE: new.LessThanEqual, ast.Gt: new.GreaterThan, ast.GtE: new.GreaterThanEqual,
-    ast.Is: new.Is, ast.IsNot: new.IsNot, ast.In: new.In, ast.NotIn: new.NotIn,
-}  # fmt: skip
-NUMBERS: dict[type, Any] = {
-    int: new.Integer, float: new.Float, complex: new.Imaginary,
-}  # fmt: skip
+_OPERATORS = """
+    Add:Add Sub:Subtract Mult:Multiply Div:Divide FloorDiv:FloorDivide Mod:Modulo Pow:Power
+    LShift:LeftShift RShift:RightShift BitOr:BitOr BitXor:BitXor BitAnd:BitAnd
+    MatMult:MatrixMultiply
+"""
+_COMPARED = """
+    Eq:Equal NotEq:NotEqual Lt:LessThan LtE:LessThanEqual Gt:GreaterThan GtE:GreaterThanEqual
+    Is:Is IsNot:IsNot In:In NotIn:NotIn
+"""
+
+
+def _makers(names: str, ending: str = "") -> dict[type, Any]:
+    """Return what makes libcst's node, by the type of Python's, for pairs of their names."""
+    pairs = (pair.split(":") for pair in names.split())
+    return {getattr(ast, theirs): getattr(new, f"{own}{ending}") for theirs, own in pairs}
+
+
+BINARY = _makers(_OPERATORS)
+AUGMENTED = _makers(_OPERATORS, "Assign")
+UNARY = _makers("Not:Not USub:Minus UAdd:Plus Invert:BitInvert")
+BOOLEAN = _makers("And:And Or:Or")
+COMPARED = _makers(_COMPARED)
+NUMBERS: dict[type, Any] = {int: new.Integer, float: new.Float, complex: new.Imaginary}
 
 
 class UnlikeError(Exception):
@@ -90,11 +87,6 @@ def call(func: cst.BaseExpression, args: Sequence[cst.Arg]) -> cst.Call:
     """Return a call that stands nowhere in the text, of nodes that do."""
     made: cst.Call = new.Call(func, args)
     return made
-
-
-def name_items(names: list[str]) -> tuple[Any, ...]:
-    """Return what a ``global`` statement holds."""
-    return tuple([new.NameItem(new.Name(one)) for one in names])
 
 
 def dotted_name(name: str) -> Any:
