@@ -326,7 +326,7 @@ def _place(
 def _resolve(places: Places, finding: Finding) -> tuple[ResolvedFix | None, str]:
     """Return the fix as edits, or None and why the layout of the code does not allow it."""
     from torchlint.edits.resolve import resolve  # noqa: PLC0415 - imports libcst
-    from torchlint.edits.rewrites import Unplaceable  # noqa: PLC0415
+    from torchlint.syntax.line_layout import Unplaceable  # noqa: PLC0415
 
     if finding.fix is None:
         return None, ""

@@ -44,9 +44,9 @@ def discover(
     A path that does not exist or holds no Python file is a problem, and stops nothing else.
     """
     walk = _Walk(settings_of)
+    problems = walk.problems
     files: dict[str, Path] = {}
     excluded: list[Path] = []
-    problems: list[str] = []
     for path in given:
         absolute = Path(os.path.normpath(working / path))
         try:
@@ -57,7 +57,6 @@ def discover(
         except _NoPythonError as error:
             problems.append(f"{path}: {error}")
             continue
-        problems += walk.take_problems()
         if not here:
             excluded.append(path)
         for file in here:
@@ -94,11 +93,6 @@ class _Walk:
         self.bases: dict[Path, tuple[Path, ...]] = {}
         self.problems: list[str] = []
 
-    def take_problems(self) -> list[str]:
-        """Return what went wrong since the last call."""
-        taken, self.problems = self.problems, []
-        return taken
-
     def from_path(self, path: Path) -> Iterator[Path]:
         kind = path.stat().st_mode
         is_folder = stat.S_ISDIR(kind)
@@ -110,11 +104,11 @@ class _Walk:
                 raise _NoPythonError("notebooks are not supported yet; name a Python file")
             yield path
             return
-        empty = True
-        for file in self.below(path, configured=True):
-            empty = False
-            yield file
-        if empty and not self.problems and next(self.below(path, configured=False), None) is None:
+        before = len(self.problems)
+        files = list(self.below(path, configured=True))
+        yield from files
+        is_empty = not files and len(self.problems) == before
+        if is_empty and next(self.below(path, configured=False), None) is None:
             raise _NoPythonError("no Python files in this folder; name a folder that holds some")
 
     def below(self, folder: Path, *, configured: bool) -> Iterator[Path]:

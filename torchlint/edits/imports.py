@@ -10,9 +10,8 @@ import libcst as cst
 
 from torchlint.syntax.chains import dotted
 from torchlint.syntax.line_layout import (
-    above_comments,
-    below_comments,
-    newline_at,
+    put_above,
+    put_below,
     whole_lines,
 )
 from torchlint.syntax.places import Places
@@ -197,9 +196,7 @@ def _among_standard(places: Places, run: Sequence[cst.CSTNode], module: str) -> 
     if below:
         return _below(places, below[-1], [f"import {module}"])
     lines = whole_lines(places, plain[0], plain[0])
-    start = above_comments(places, plain[0], lines)
-    newline = newline_at(places, lines.start)
-    return Edit(start, start, f"import {module}{newline}{'' if head else newline}")
+    return put_above(places, plain[0], lines, f"import {module}", apart=not head)
 
 
 def _plain_name(statement: cst.CSTNode) -> str:
@@ -216,24 +213,14 @@ def _is_standard(module: str) -> bool:
 
 def _below(places: Places, statement: cst.CSTNode, codes: list[str]) -> Edit:
     lines = whole_lines(places, statement, statement)
-    end = lines.end
-    if isinstance(statement, cst.BaseCompoundStatement):
-        end = below_comments(places.text, lines)
-    newline = newline_at(places, lines.start)
-    code = newline.join(codes)
-    if places.text[end - 1] in "\r\n":
-        return Edit(end, end, code + newline)
-    return Edit(end, end, newline + code)
+    return put_below(places, statement, lines, "\n".join(codes))
 
 
 def _at_head(places: Places, codes: list[str]) -> Edit:
     """Return the edit for a file without imports: below its docstring, or at its first code."""
     module = places.module.tree
     first = module.body[0]
-    newline = newline_at(places, places.span(first).start)
-    if module.get_docstring(clean=False) is not None:
-        edit = _below(places, first, codes)
-        return Edit(edit.start, edit.end, newline + edit.content)
     lines = whole_lines(places, first, first)
-    start = above_comments(places, first, lines)
-    return Edit(start, start, newline.join(codes) + newline * 2)
+    if module.get_docstring(clean=False) is not None:
+        return put_below(places, first, lines, "\n".join(codes), apart=True)
+    return put_above(places, first, lines, "\n".join(codes), apart=True)

@@ -13,8 +13,8 @@ from torchlint.syntax.lexer import comments, strings
 from torchlint.syntax.line_layout import (
     Unplaceable,
     above_comments,
-    below_comments,
     default_indent,
+    end_of,
     has_comment,
     indent_of,
     indented,
@@ -22,6 +22,8 @@ from torchlint.syntax.line_layout import (
     line_start,
     newline_at,
     next_line,
+    put_above,
+    put_below,
     whole_lines,
 )
 from torchlint.syntax.text import Edit
@@ -31,23 +33,6 @@ if TYPE_CHECKING:
 
     from torchlint.syntax.module import Module
     from torchlint.syntax.places import Places
-
-__all__ = [
-    "AddArgument",
-    "AddDecorator",
-    "AddImport",
-    "DeleteStatement",
-    "DropMethod",
-    "InsertAfter",
-    "InsertBefore",
-    "PrependArgument",
-    "RemoveArgument",
-    "Replace",
-    "ReplaceArgument",
-    "Rewrite",
-    "Unplaceable",
-    "Wrap",
-]
 
 Statement: TypeAlias = cst.BaseStatement | cst.BaseSmallStatement
 BLOCKS = (cst.IndentedBlock, cst.SimpleStatementSuite)
@@ -170,9 +155,7 @@ class InsertBefore(_OfStatement):
 
     def edits(self, places: Places) -> Sequence[Edit]:  # noqa: D102
         lines = whole_lines(places, self.statement, _anchor(self.statement))
-        start = above_comments(places, self.statement, lines)
-        newline = newline_at(places, lines.start)
-        return (Edit(start, start, indented(self.code, lines.indent, newline)),)
+        return (put_above(places, self.statement, lines, self.code),)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -185,18 +168,8 @@ class InsertAfter(_OfStatement):
     apart: bool = False
 
     def edits(self, places: Places) -> Sequence[Edit]:  # noqa: D102
-        text = places.text
         lines = whole_lines(places, self.statement, _anchor(self.statement))
-        end = lines.end
-        if isinstance(self.statement, cst.BaseCompoundStatement):
-            end = below_comments(text, lines)
-        newline = newline_at(places, lines.start)
-        code = indented(self.code, lines.indent, newline)
-        if self.apart:
-            code = newline + code
-        if text[end - 1] not in "\r\n":  # the last line of the file has no newline, and keeps none
-            code = newline + code[: -len(newline)]
-        return (Edit(end, end, code),)
+        return (put_below(places, self.statement, lines, self.code, apart=self.apart),)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -227,9 +200,7 @@ class Wrap:
         text, last = places.text, self.statements[-1]
         lines = [whole_lines(places, one, _anchor(one)) for one in self.statements]
         start = above_comments(places, self.statements[0], lines[0])
-        end = lines[-1].end
-        if isinstance(last, cst.BaseCompoundStatement):
-            end = below_comments(text, lines[-1])
+        end = end_of(text, last, lines[-1])
         header = indented(self.header, lines[0].indent, newline_at(places, lines[0].start))
         step = _step(places.module, last)
         inside = [
@@ -364,15 +335,6 @@ def _indentable(text: str, start: int, end: int) -> list[int]:
     return found
 
 
-def _siblings(module: Module, statement: Statement) -> tuple[cst.CSTNode, ...]:
-    """Return the small statements that share the statement's line."""
-    small = isinstance(statement, cst.BaseSmallStatement)
-    line = module.parent(statement) if small else statement
-    if isinstance(line, cst.SimpleStatementLine | cst.SimpleStatementSuite):
-        return tuple(line.body)
-    return ()
-
-
 def _is_alone(module: Module, statement: Statement) -> bool:
     """Whether its block would be empty without it."""
     parent = module.parent(statement)
@@ -389,9 +351,13 @@ def _delete(places: Places, statement: Statement) -> Sequence[Edit]:
         raise Unplaceable("a comment stands inside of it")
     if _is_alone(module, statement):
         return (Edit(start, span.end, "pass"),)
-    siblings = _siblings(module, statement)
-    if len(siblings) > 1 and isinstance(statement, cst.BaseSmallStatement):
-        return (_delete_from_line(places, statement, siblings),)
+    line = module.parent(statement)
+    if isinstance(line, cst.SimpleStatementLine | cst.SimpleStatementSuite):
+        at = next(i for i, one in enumerate(line.body) if one is statement)
+        if at + 1 < len(line.body):  # with the semicolon beside it
+            return (Edit(start, places.span(line.body[at + 1]).start, ""),)
+        if at:
+            return (Edit(places.span(line.body[at - 1]).end, span.end, ""),)
     lines = whole_lines(places, statement, _anchor(statement))
     end = line_end(text, span.end)
     comment = next(comments(text, span.end, end), None)
@@ -405,13 +371,3 @@ def _delete(places: Places, statement: Statement) -> Sequence[Edit]:
     if not above.strip() and not text[lines.end : after].strip():  # one empty line is enough
         return (Edit(lines.start, after, ""),)
     return (Edit(lines.start, lines.end, ""),)
-
-
-def _delete_from_line(
-    places: Places, statement: cst.BaseSmallStatement, siblings: tuple[cst.CSTNode, ...]
-) -> Edit:
-    """Take one of several statements out of ``a; b; c``, with the semicolon beside it."""
-    at = next(i for i, sibling in enumerate(siblings) if sibling is statement)
-    if at + 1 < len(siblings):
-        return Edit(places.span(statement).start, places.span(siblings[at + 1]).start, "")
-    return Edit(places.span(siblings[at - 1]).end, places.span(statement).end, "")

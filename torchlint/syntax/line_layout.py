@@ -10,6 +10,7 @@ import libcst as cst
 
 from torchlint.syntax.lexer import NEWLINE, comments
 from torchlint.syntax.places import Places
+from torchlint.syntax.text import Edit
 
 if TYPE_CHECKING:
     from torchlint.syntax.module import Module
@@ -115,6 +116,35 @@ def indented(code: str, indent: str, newline: str) -> str:
     """Return the lines of the code with the indentation and the newline of their place."""
     lines = NEWLINE.split(code.strip("\r\n"))
     return "".join(f"{indent}{line}{newline}" if line else newline for line in lines)
+
+
+def put_above(
+    places: Places, statement: cst.CSTNode, lines: Lines, code: str, *, apart: bool = False
+) -> Edit:
+    """Return the edit that puts code above a statement and the comments directly above it.
+
+    ``apart``: with an empty line between.
+    """
+    start, newline = above_comments(places, statement, lines), newline_at(places, lines.start)
+    code = indented(code, lines.indent, newline) + (newline if apart else "")
+    return Edit(start, start, code)
+
+
+def put_below(
+    places: Places, statement: cst.CSTNode, lines: Lines, code: str, *, apart: bool = False
+) -> Edit:
+    """Return the edit that puts code below a statement, ``apart``: with an empty line between."""
+    end, newline = end_of(places.text, statement, lines), newline_at(places, lines.start)
+    code = (newline if apart else "") + indented(code, lines.indent, newline)
+    if places.text[end - 1] not in "\r\n":  # the last line of a file has none, and keeps none
+        code = newline + code.removesuffix(newline)
+    return Edit(end, end, code)
+
+
+def end_of(text: str, statement: cst.CSTNode, lines: Lines) -> int:
+    """Return the end of a statement; of a compound one, with the comments that belong to it."""
+    is_block = isinstance(statement, cst.BaseCompoundStatement)
+    return below_comments(text, lines) if is_block else lines.end
 
 
 def above_comments(places: Places, statement: cst.CSTNode, lines: Lines) -> int:
