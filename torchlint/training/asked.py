@@ -33,7 +33,7 @@ from torchlint.syntax.scopes import Bind
 from torchlint.training.effects import BACKWARDS, Effect
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from torchlint.semantics.cells import Unit
     from torchlint.semantics.evaluation import Evaluation
@@ -142,13 +142,8 @@ class Asked:
     def stores(self) -> dict[str, list[tuple[cst.BaseExpression, cst.Attribute, int]]]:
         """What is assigned to attributes, by their names."""
         found: dict[str, list[tuple[cst.BaseExpression, cst.Attribute, int]]] = {}
-        for file, module in enumerate(self.evaluation.files.modules):
-            pairs = list(assignments(module.index.of(cst.Assign)))
-            pairs += [(one.value, one.target) for one in module.index.of(cst.AugAssign)]
-            pairs += [
-                (one.value, one.target) for one in module.index.of(cst.AnnAssign) if one.value
-            ]
-            for value, target in pairs:
+        for one, file in self.evaluation.files.of(*ASSIGNS):
+            for value, target in assignments(one):
                 if isinstance(target, cst.Attribute):
                     found.setdefault(target.attr.value, []).append((value, target, file))
         return found
@@ -212,13 +207,18 @@ def passed_to(
     return [arg.value for arg in call.args if arg.star or name not in names]
 
 
-def assignments(
-    statements: Iterable[cst.Assign],
-) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression]]:
-    """Yield values with the targets that they are assigned to, unpacked ones too."""
-    for one in statements:
-        for target in one.targets:
-            yield from _paired(one.value, target.target)
+ASSIGNS: tuple[type[cst.BaseSmallStatement], ...] = (cst.Assign, cst.AugAssign, cst.AnnAssign)
+
+
+def assignments(one: cst.CSTNode) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression]]:
+    """Yield what a statement assigns with the targets that get it, unpacked ones too."""
+    match one:
+        case cst.Assign(value=value, targets=targets):
+            for each in targets:
+                yield from _paired(value, each.target)
+        case cst.AugAssign(value=value, target=target) | cst.AnnAssign(value=value, target=target):
+            if value is not None:
+                yield value, target
 
 
 def _paired(

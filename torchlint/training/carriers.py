@@ -146,11 +146,9 @@ def _stores(
     index: Index,
 ) -> Iterator[tuple[cst.CSTNode, cst.BaseExpression, cst.BaseExpression | None]]:
     """Yield what sets, deletes or empties, with the target and what it is set to."""
-    for assign in index.of(cst.Assign):
-        for value, target in assignments([assign]):
+    for assign in (*index.of(cst.Assign), *index.of(cst.AnnAssign)):
+        for value, target in assignments(assign):
             yield assign, target, value
-    for one in index.of(cst.AnnAssign):
-        yield one, one.target, one.value
     for deleted in index.of(cst.Del):
         part = deleted.target
         yield deleted, part.value if isinstance(part, cst.Subscript) else part, None

@@ -81,15 +81,10 @@ class Graphs:
             if adds and self._keeps(node):
                 yield node, node.target, self._leaves(node.value, None, file)
         for assign in index.of(cst.Assign):
-            for value, target in assignments([assign]):
-                own = next(
-                    (
-                        one
-                        for one in parts(value, self.carriers.is_operation)
-                        if self.carriers.denotes(one, file, target, file)
-                    ),
-                    None,
-                )
+            for value, target in assignments(assign):
+                inner = parts(value, self.carriers.is_operation)
+                same = (one for one in inner if self.carriers.denotes(one, file, target, file))
+                own = next(same, None)
                 if own is not None and self._keeps(value):
                     yield assign, target, self._leaves(value, own, file)
         for call in index.of(cst.Call):

@@ -25,7 +25,7 @@ from torchlint.semantics.values import (
     Unknown,
 )
 from torchlint.syntax.calls import last_name
-from torchlint.training.asked import GOES_BACK, assignments
+from torchlint.training.asked import ASSIGNS, GOES_BACK, assignments
 from torchlint.training.between import loops
 from torchlint.training.effects import Effect, unit_around
 from torchlint.training.model_calls import Recording
@@ -129,8 +129,7 @@ class UnusedGraphs:
         for one, file in files.of(cst.Lambda):
             if not units[self.evaluation.at(one, file)].callers:
                 yield one.body
-        pairs = [*assignments(one for one, _ in files.of(cst.Assign))]
-        pairs += [(one.value, one.target) for one, _ in files.of(cst.AugAssign)]
+        pairs = (pair for one, _ in files.of(*ASSIGNS) for pair in assignments(one))
         yield from (value for value, target in pairs if self._is_for_others(target))
 
     def _is_for_others(self, target: cst.BaseExpression) -> bool:
