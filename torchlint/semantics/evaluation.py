@@ -1,6 +1,6 @@
 """Connected files evaluated together, scope by scope, until nothing that crosses scopes changes.
 
-Modules run in the order of their paths, and a module that is imported runs where it is imported, as
+Modules run in the order of their sizes, and a module that is imported runs where it is imported, as
 in Python.  A function that has not run yet runs where it is called; then come those that nobody
 calls, and then, callees before callers, the scopes that read what has changed since.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -196,6 +197,17 @@ class Evaluation:
             case [Library(name=name)]:
                 return name
         return ""
+
+    @cached_property
+    def _called(self) -> dict[str, list[cst.Call]]:
+        found: dict[str, list[cst.Call]] = {}
+        for call, _ in self.files.of(cst.Call):
+            found.setdefault(self.library(call.func), []).append(call)
+        return found
+
+    def calls(self, *names: str) -> list[cst.Call]:
+        """Return the calls of functions of libraries, by their names, in order for each name."""
+        return [call for name in names for call in self._called.get(name, ())]
 
     def is_dead(self, node: cst.CSTNode, file: int) -> bool:
         """Whether nothing leads to a node in its function: it stands behind a ``return``."""

@@ -104,8 +104,7 @@ def draw_alike(evaluation: Evaluation) -> bool:
     """Whether all processes draw the same: no seed is more than a number, with the rank perhaps."""
     return all(
         isinstance(one, Number)
-        for call, _ in evaluation.files.of(cst.Call)
-        if evaluation.library(call.func) in SEEDS
+        for call in evaluation.calls(*SEEDS)
         for arg in call.args
         for one in evaluation.value(arg.value)
     )

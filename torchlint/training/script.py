@@ -225,9 +225,7 @@ class Connected:
 
     def calls(self, name: str) -> bool:
         """Whether any of the files calls something of a library."""
-        return any(
-            self.evaluation.library(call.func) == name for call, _ in self.files.of(cst.Call)
-        )
+        return bool(self.evaluation.calls(name))
 
     def script(self, path: str, module: Module, settings: Settings) -> Script:
         """Return one of the files as a script."""

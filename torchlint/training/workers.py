@@ -90,9 +90,8 @@ def _local(evaluation: Evaluation, at: At) -> Local | None:
 def start_method(evaluation: Evaluation, loader: Loader) -> str:
     """Return how the workers of a loader are started: "" for Python's way, "unknown"."""
     found = list(loader.value("multiprocessing_context"))
-    for call, _ in evaluation.files.of(cst.Call) if not found else ():
-        if call.args and evaluation.library(call.func) in SETS:
-            found += evaluation.value(call.args[0].value)
+    for call in evaluation.calls(*SETS) if not found else ():
+        found += evaluation.value(call.args[0].value) if call.args else ()
     for one in found:
         if isinstance(one, Object) and one.kind in CONTEXTS and one.call:
             node = evaluation.node(one.call)
