@@ -66,6 +66,7 @@ class _Fields(dict[type[cst.CSTNode], tuple[str, ...]]):
 _FIELDS = _Fields()
 
 
+_Around: TypeAlias = tuple[cst.CSTNode, tuple[cst.CSTNode, ...]]
 _Late: TypeAlias = tuple[Scope, str, Bind, cst.CSTNode, cst.CSTNode | None, tuple[int, ...]]
 _Handler: TypeAlias = "Callable[[Index, cst.CSTNode, Scope], dict[str, Scope] | None]"
 # What lists a node, what binds names, what reads the fields, and whether those are several.
@@ -86,6 +87,7 @@ class Index:
         self._late: list[_Late] = []
         self._ends: dict[int, int] = {}
         self._nearest: dict[type[cst.CSTNode], dict[int, cst.CSTNode | None]] = {}
+        self._around: dict[int, _Around] = {id(module): (module, ())}
         self._scopes: dict[int, Scope] = {}  # of Name nodes and of nodes that open a scope
         self.root = Scope(ScopeKind.MODULE, module, None)
         self._opened = [self.root]
@@ -118,6 +120,21 @@ class Index:
             if above is outer:
                 return
             child = above
+
+    def around(self, node: cst.CSTNode) -> _Around:
+        """Return the function or module that runs a node, and the loops there, the outer first."""
+        passed: list[cst.CSTNode] = []
+        while (found := self._around.get(id(node))) is None:
+            passed.append(node)
+            node = self._parents[id(node)]
+        for child in reversed(passed):
+            if isinstance(node, (cst.FunctionDef, cst.Lambda)):
+                found = (node, ()) if child is node.body else found
+            elif (loop := loop_of(node, child)) is not None:
+                found = found[0], (*found[1], loop)
+            self._around[id(child)] = found
+            node = child
+        return found
 
     def nearest(self, node: cst.CSTNode, kind: type[N]) -> N | None:
         """Return the innermost node of exactly this type around a node."""
@@ -339,6 +356,22 @@ class Index:
                         self.bind_target(scope, element.value, Bind.REST, value, where)
                     else:
                         todo.append((element.value, (*where, place - step)))
+
+
+def loop_of(above: cst.CSTNode, child: cst.CSTNode) -> cst.CSTNode | None:
+    """Return the loop whose turn a child of a node is part of."""
+    match above:
+        case cst.For(body=body):
+            return above if child is body else None
+        case cst.While(orelse=orelse):
+            return None if child is orelse else above
+        case cst.CompFor(iter=over):
+            return None if child is over else above
+        case cst.ListComp(for_in=loop) | cst.SetComp(for_in=loop) | cst.DictComp(for_in=loop):
+            return None if child is loop else loop
+        case cst.GeneratorExp(for_in=loop):
+            return None if child is loop else loop
+    return None
 
 
 def _from_last(node: cst.CSTNode) -> Iterator[cst.CSTNode]:

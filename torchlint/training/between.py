@@ -56,26 +56,9 @@ def last_of(body: cst.BaseSuite) -> cst.CSTNode | None:
     return last.body[-1] if isinstance(last, cst.SimpleStatementLine) and last.body else last
 
 
-def loop_of(above: cst.CSTNode, child: cst.CSTNode) -> cst.CSTNode | None:
-    """Return the loop whose turn a child of a node is part of."""
-    match above:
-        case cst.For(body=body):
-            return above if child is body else None
-        case cst.While(orelse=orelse):
-            return None if child is orelse else above
-        case cst.CompFor(iter=over):
-            return None if child is over else above
-        case cst.ListComp(for_in=loop) | cst.SetComp(for_in=loop) | cst.DictComp(for_in=loop):
-            return None if child is loop else loop
-        case cst.GeneratorExp(for_in=loop):
-            return None if child is loop else loop
-    return None
-
-
 def loops(
     evaluation: Evaluation, node: cst.CSTNode, outer: cst.CSTNode, file: int
-) -> list[cst.CSTNode]:
+) -> tuple[cst.CSTNode, ...]:
     """Return the loops between a node and something around it, from the outside in."""
-    around = evaluation.index(file).climb(node, outer)
-    found = [loop_of(above, child) for above, child in around if above is not outer]
-    return [loop for loop in reversed(found) if loop is not None and loop is not outer]
+    _, found = evaluation.index(file).around(node)
+    return found[found.index(outer) + 1 :] if outer in found else found

@@ -24,7 +24,6 @@ from torchlint.semantics.values import (
     Tensor,
 )
 from torchlint.syntax.calls import last_name
-from torchlint.training.between import loops
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from torchlint.semantics.evaluation import Evaluation
     from torchlint.semantics.values import Alternative, At
 
-_SCOPES = (cst.FunctionDef, cst.Lambda, cst.Module)
 # Frameworks' own ways to go backwards: the loss is an argument.
 BACKWARDS = frozenset({"backward", "manual_backward"})
 
@@ -66,6 +64,7 @@ class Effects:
     sites: dict[At, list[CallSite]] = field(default_factory=dict)
     direct: dict[At, frozenset[Effect]] = field(default_factory=dict)  # not in a loop
     inner: dict[At, frozenset[Effect]] = field(default_factory=dict)  # in loops
+    _known: dict[int, tuple[frozenset[Effect], bool]] = field(default_factory=dict)  # by values
     train: bool = False  # whether any call is a backward pass
 
     def __post_init__(self) -> None:
@@ -85,11 +84,15 @@ class Effects:
 
     def _site(self, call: cst.Call, unit: Unit, targets: tuple[At, ...]) -> CallSite:
         value = self.evaluation.value(call.func)
-        found = {effect for one in value for effect in self._of(one)}
-        if not found and not is_known(value):
-            found |= set(self._by_name(call))
-        around = loops(self.evaluation, call, unit.node, unit.at.file)[::-1]
-        return CallSite(call, tuple(around), frozenset(found), targets)
+        found = self._known.get(id(value))
+        if found is None:
+            own = frozenset(effect for one in value for effect in self._of(one))
+            found = self._known[id(value)] = own, bool(own) or is_known(value)
+        effects, is_all = found
+        if not is_all:
+            effects = frozenset(self._by_name(call))
+        _, around = unit.module.index.around(call)
+        return CallSite(call, around[::-1], effects, targets)
 
     def _of(self, one: Alternative) -> Iterator[Effect]:
         """Yield what calling an alternative does by itself."""
@@ -173,12 +176,8 @@ class Effects:
 
 def unit_around(evaluation: Evaluation, node: cst.CSTNode, file: int) -> Unit:
     """Return the scope that a node is evaluated in: defaults and decorators are outside of it."""
-    for above, child in evaluation.index(file).climb(node):
-        if isinstance(above, _SCOPES) and (
-            isinstance(above, cst.Module) or child is getattr(above, "body", None)
-        ):
-            return evaluation.units[evaluation.at(above, file)]
-    raise ValueError("a node of no module")
+    scope, _ = evaluation.index(file).around(node)
+    return evaluation.units[evaluation.at(scope, file)]
 
 
 def leading_to(

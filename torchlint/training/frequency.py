@@ -17,7 +17,8 @@ from torchlint.semantics.loaders import arguments
 from torchlint.semantics.run import GRAD
 from torchlint.semantics.tables.torch_classes import LOADERS
 from torchlint.semantics.values import At, Function, Truth
-from torchlint.training.between import conditions, loop_of
+from torchlint.syntax.index import loop_of
+from torchlint.training.between import conditions
 from torchlint.training.effects import Effect, Effects, unit_around
 from torchlint.training.guards import decision, is_open
 

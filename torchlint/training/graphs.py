@@ -82,10 +82,10 @@ class Graphs:
                 yield node, node.target, self._leaves(node.value, None, file)
         for assign in index.of(cst.Assign):
             for value, target in assignments(assign):
-                inner = parts(value, self.carriers.is_operation)
+                inner = parts(value, self.carriers.is_operation) if self._keeps(value) else ()
                 same = (one for one in inner if self.carriers.denotes(one, file, target, file))
                 own = next(same, None)
-                if own is not None and self._keeps(value):
+                if own is not None:
                     yield assign, target, self._leaves(value, own, file)
         for call in index.of(cst.Call):
             if isinstance(call.func, cst.Attribute) and self._puts(call):
@@ -105,12 +105,14 @@ class Graphs:
     def _puts(self, call: cst.Call) -> bool:
         for one in self.evaluation.value(call.func):
             match one:
-                case Method(owner=Sequence(made=made) | Dictionary(made=made), name=name):
+                case Method(owner=Sequence(made=made) | Dictionary(made=made), name=name) if (
+                    name in _PUTS
+                ):
                     made_by = self.evaluation.node(made) if made else None
                     is_bounded = isinstance(made_by, cst.Call) and (
                         len(made_by.args) > 1 or has_keyword(made_by, ["maxlen"])
                     )  # ``deque(maxlen=10)``
-                    if name in _PUTS and made_by and not is_bounded:
+                    if made_by and not is_bounded:
                         return True
                 case Method(owner=Tensor(), name=name) if name in _IN_PLACE:
                     return True

@@ -34,7 +34,7 @@ _HOLD = (
 class Use:
     """An expression that may hold something, and the node around it."""
 
-    node: cst.BaseExpression
+    node: cst.CSTNode
     parent: cst.CSTNode
     file: int
 
@@ -55,16 +55,23 @@ class Uses:
     evaluation: Evaluation
     effects: Effects
     _found: dict[At, list[Use]] = field(default_factory=dict)
+    _methods: dict[At, list[MethodCall]] = field(default_factory=dict)
+    _holders: dict[At, list[At]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         values = self.evaluation.values
+        known: dict[int, list[At]] = {}  # by values: equal ones are identical
         for file, module in enumerate(self.evaluation.files.modules):
-            nodes = [node for kind in _HOLD for node in module.index.of(kind)]
-            for node in sorted(nodes, key=module.index.order):
-                parent = module.parent(node)
-                for made in dict.fromkeys(map(made_by, values.get(id(node), ()))):
-                    if made is not None and parent is not None:
-                        self._found.setdefault(made, []).append(Use(node, parent, file))
+            for node in module.index.nodes:
+                value = values.get(id(node)) if type(node) in _HOLD else None
+                if not value:
+                    continue
+                if id(value) not in known:
+                    known[id(value)] = list(dict.fromkeys(filter(None, map(made_by, value))))
+                if makers := known[id(value)]:
+                    use = Use(node, _above(module, node), file)
+                    for made in makers:
+                        self._found.setdefault(made, []).append(use)
 
     def of(self, made: At) -> list[Use]:
         """Return the expressions that may hold what a call makes, that call included."""
@@ -94,8 +101,13 @@ class Uses:
         """Return the names that may have their value from a binding, in functions inside too."""
         return self._reads.get(id(binding), [])
 
-    def methods(self, made: At) -> Iterator[MethodCall]:
-        """Yield the methods that are called on something."""
+    def methods(self, made: At) -> list[MethodCall]:
+        """Return the methods that are called on something."""
+        if made not in self._methods:
+            self._methods[made] = list(self._called_on(made))
+        return self._methods[made]
+
+    def _called_on(self, made: At) -> Iterator[MethodCall]:
         for use in self.of(made):
             if isinstance(use.parent, cst.Attribute) and use.parent.value is use.node:
                 call = self.module(use.file).parent(use.parent)
@@ -121,11 +133,13 @@ class Uses:
 
         A class stands for itself where nobody is seen to make one.
         """
-        found: list[At] = []
-        for cls in self._kept_in.get(made, ()):
-            found += self.instances(cls) or [cls]
-        found += filter(None, map(self.container, self.of(made)))
-        return list(dict.fromkeys(one for one in found if one != made))
+        if made not in self._holders:
+            found: list[At] = []
+            for cls in self._kept_in.get(made, ()):
+                found += self.instances(cls) or [cls]
+            found += filter(None, map(self.container, self.of(made)))
+            self._holders[made] = list(dict.fromkeys(one for one in found if one != made))
+        return self._holders[made]
 
     def instances(self, cls: At) -> list[At]:
         """Return the calls that make instances of a class, and of those that extend it."""

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.training.between import conditions, loop_of
+from torchlint.syntax.index import loop_of
+from torchlint.training.between import conditions
 from torchlint.training.effects import unit_around
 from torchlint.training.guards import Guard, decision
 from torchlint.training.loaders import loaders_in

@@ -69,15 +69,23 @@ class UnusedGraphs:
     asked: Asked
     models: ModelCalls
     found: list[UnusedGraph] = field(default_factory=list)
+    _known: dict[int, set[At]] = field(default_factory=dict)  # by values: equal ones are identical
 
     def __post_init__(self) -> None:
         files = self.evaluation.files
+        runs = [
+            (call, file, at)
+            for call, file in files.of(cst.Call)
+            if (graph := self.graph(call)) and (at := self.evaluation.at(call, file)) in graph
+        ]
+        if not runs:
+            return
         # `.numpy()` refuses what is recorded
         refused = {at for one, _ in files.attributes("numpy") for at in self.graph(one.value)}
         given_away = {at for node in self._handed_over() for at in self.graph(node)}
-        for call, file in files.of(cst.Call):
-            at, func = self.evaluation.at(call, file), self.evaluation.value(call.func)
-            if at not in self.graph(call) or at in refused:
+        for call, file, at in runs:
+            func = self.evaluation.value(call.func)
+            if at in refused:
                 continue
             sees, recording = at not in given_away, self.models.recording(at)
             if (
@@ -95,6 +103,12 @@ class UnusedGraphs:
 
     def graph_of(self, value: Value) -> set[At]:
         """Return the runs of models behind the tensors that a value may be or hold."""
+        known = self._known.get(id(value))
+        if known is None:
+            known = self._known[id(value)] = self._behind(value)
+        return known
+
+    def _behind(self, value: Value) -> set[At]:
         found, waiting, seen = set[At](), list(flat(value)), set[At]()
         for one in waiting:
             if isinstance(one, Tensor):
@@ -166,7 +180,7 @@ def place_without(graphs: UnusedGraphs, one: UnusedGraph, *, decorates: bool) ->
     """Return the largest function, loop or statement around a run that asks for no gradient."""
     unit = unit_around(graphs.evaluation, one.node, one.file)
     statement = unit.module.smallest_statement(one.node)
-    around = loops(graphs.evaluation, one.node, unit.node, one.file)
+    around = list(loops(graphs.evaluation, one.node, unit.node, one.file))
     if isinstance(unit.node, cst.FunctionDef) and decorates and _is_plain(graphs, unit):
         around.insert(0, unit.node)
     for place in (*around, statement):
