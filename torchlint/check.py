@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from torchlint.config import Configuration, Layer, check_values, parse_toml
+from torchlint.config import BY_KEY, Configuration, Kind, Layer, check_values, parse_toml
 from torchlint.discovery import discover, is_left_out, shown
 from torchlint.edits.fix import Safety
 from torchlint.errors import UsageError
@@ -25,10 +25,6 @@ if TYPE_CHECKING:
 
 CLEAN, FINDINGS, FAULT = 0, 1, 2
 STDIN = Path("-")
-LISTS = ("select", "ignore", "extend-select", "fixable", "unfixable", "exclude")
-VALUES = """
-    force-exclude respect-gitignore output-format torch-version fail-on preview cache-dir
-""".split()
 
 
 def check(paths: Sequence[Path], options: Mapping[str, Any]) -> int:
@@ -70,14 +66,12 @@ def command_line(options: Mapping[str, Any], working: Path) -> tuple[Layer, Path
             values |= check_values(parse_toml(text.encode(), f"--config `{text}`"), "--config")
     if pinned and options["isolated"]:
         raise UsageError("--isolated reads no configuration file, but --config names one")
-    for key in LISTS:
-        if given := options[key.replace("-", "_")]:
-            values[key] = _split(given)
-    for key in VALUES:
-        if (value := options[key.replace("-", "_")]) is not None:
-            values[key] = value
-    if options["per_file_ignores"]:
-        values["per-file-ignores"] = _per_file(options["per_file_ignores"])
+    for key, option in BY_KEY.items():
+        given = options.get(key.replace("-", "_"))
+        if given and option.is_list:
+            values[key] = _per_file(given) if option.kind is Kind.PER_FILE else _split(given)
+        elif given is not None and not option.is_list:
+            values[key] = given
     return Layer("command line", working, check_values(values, "command line")), pinned
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from torchlint import __version__
-from torchlint.config import BY_KEY, FORMATS, OPTIONS
+from torchlint.config import BY_KEY, OPTIONS, Kind
 from torchlint.errors import ConfigError, TorchlintError, UsageError
 
 if TYPE_CHECKING:
@@ -96,6 +96,63 @@ def codes(name: str, text: str) -> Callable[[Any], Any]:
     return click.option(f"--{name}", metavar="CODES", multiple=True, help=text)
 
 
+def settings(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add an option for each setting, but for the one that speaks of other files."""
+    types = {Kind.COUNT: int, Kind.FLAG: bool}
+    for option in reversed(OPTIONS):
+        flag, word = option.kind is Kind.FLAG, f"--{option.key}"
+        default = f"  [default: {option.default}]" if option.choices else ""
+        if option.key != "extend":
+            function = click.option(
+                f"{word}/--no-{option.key}" if flag else word,
+                type=click.Choice(option.choices) if option.choices else types.get(option.kind),
+                metavar=METAVARS.get(option.kind),
+                multiple=option.is_list,
+                default=None,
+                help=option.description + default,
+            )(function)
+    return function
+
+
+METAVARS = {
+    Kind.SELECTORS: "CODES",
+    Kind.PATTERNS: "PATTERNS",
+    Kind.PER_FILE: "PATTERN:CODE",
+    Kind.VERSION: "VERSION",
+    Kind.COUNT: "NUMBER",
+    Kind.TEXT: "TEXT",
+}
+# Options that several commands have.
+COLOR = click.option(
+    "--color",
+    type=click.Choice(("auto", "always", "never")),
+    default="auto",
+    help="When to use colour.",
+)
+QUIET = click.option("-q", "--quiet", is_flag=True, help="Neither notices nor progress.")
+CONFIG = click.option(
+    "--config",
+    metavar="FILE|KEY=VALUE",
+    multiple=True,
+    help="A configuration file, or a setting in TOML.",
+)
+ISOLATED = click.option(
+    "--isolated", is_flag=True, help="Read no configuration file and no project metadata."
+)
+PYTHON = click.option(
+    "--python",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The Python that has torch  [default: torchlint's own, else `python`]",
+)
+TIME_BUDGET = click.option(
+    "--time-budget",
+    metavar="TIME",
+    default="10m",
+    show_default=True,
+    help="Begin nothing new after this time, such as 90s, 10m or 1h.",
+)
+
+
 @cli.command(cls=CheckCommand)
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="[PATHS]...")
 @click.option("--fix", is_flag=True, help="Apply safe fixes.")
@@ -113,43 +170,12 @@ def codes(name: str, text: str) -> Callable[[Any], Any]:
 @click.option("--show-fixes", is_flag=True, help="List what was fixed.")
 @click.option("--exit-non-zero-on-fix", is_flag=True, help="Exit 1 if a file was changed.")
 @click.option("-e", "--exit-zero", is_flag=True, help="Exit 0 in spite of findings.")
-@codes(
-    "select", "Rules to check: codes, prefixes or ALL, separated by commas; the most specific wins."
-)
-@codes("ignore", "Rules not to check.")
-@codes("extend-select", "Rules to check on top of those selected.")
-@click.option(
-    "--per-file-ignores",
-    metavar="PATTERN:CODE",
-    multiple=True,
-    help="Rules not to check in some files.",
-)
-@codes("fixable", "Rules whose fixes may be applied.")
-@codes("unfixable", "Rules whose fixes are never applied.")
-@click.option(
-    "--exclude",
-    metavar="PATTERNS",
-    multiple=True,
-    help="Files and folders to leave out, separated by commas.",
-)
-@click.option(
-    "--force-exclude/--no-force-exclude",
-    default=None,
-    help="Leave out excluded files even when named.",
-)
-@click.option(
-    "--respect-gitignore/--no-respect-gitignore",
-    default=None,
-    help="Leave out what .gitignore files leave out.",
-)
+@settings
 @click.option(
     "--stdin-filename",
     metavar="FILE",
     type=click.Path(path_type=Path),
     help="Name of the code that `-` reads.",
-)
-@click.option(
-    "--output-format", type=click.Choice(FORMATS), help="How findings are written  [default: full]"
 )
 @click.option(
     "-o", "--output-file", type=click.Path(path_type=Path), help="Write findings to this file."
@@ -161,19 +187,6 @@ def codes(name: str, text: str) -> Callable[[Any], Any]:
     help="Write a suppression comment on every line with a finding.",
 )
 @click.option(
-    "--torch-version", metavar="VERSION", help="Lowest torch version the code runs with, or `any`."
-)
-@click.option(
-    "--fail-on",
-    type=click.Choice(BY_KEY["fail-on"].choices),
-    help="Lowest severity that exits 1  [default: warning]",
-)
-@click.option(
-    "--preview/--no-preview",
-    default=None,
-    help="Check rules that are not settled yet (there are none).",
-)
-@click.option(
     "-j",
     "--jobs",
     type=click.IntRange(min=0),
@@ -182,32 +195,16 @@ def codes(name: str, text: str) -> Callable[[Any], Any]:
 @click.option(
     "-n", "--no-cache", is_flag=True, help="Do not use the cache (accepted; nothing is cached yet)."
 )
-@click.option(
-    "--cache-dir", type=click.Path(), help="Folder of the cache (accepted; nothing is cached yet)."
-)
-@click.option(
-    "--config",
-    "config",
-    metavar="FILE|KEY=VALUE",
-    multiple=True,
-    help="A configuration file, or a setting in TOML.",
-)
-@click.option(
-    "--isolated", is_flag=True, help="Read no configuration file and no project metadata."
-)
+@CONFIG
+@ISOLATED
 @click.option(
     "--show-settings",
     is_flag=True,
     help="Show the settings of the first file, and where they come from.",
 )
 @click.option("--show-files", is_flag=True, help="List the files that would be checked.")
-@click.option(
-    "--color",
-    type=click.Choice(("auto", "always", "never")),
-    default="auto",
-    help="When to use colour.",
-)
-@click.option("-q", "--quiet", is_flag=True, help="Findings only.")
+@COLOR
+@QUIET
 @click.option(
     "-v", "--verbose", is_flag=True, help="Say which files are checked with which settings."
 )
@@ -253,13 +250,7 @@ class VerifyCommand(click.Command):
     show_default=True,
     help="Pairs of runs of each comparison, at least and at most.",
 )
-@click.option(
-    "--time-budget",
-    metavar="TIME",
-    default="10m",
-    show_default=True,
-    help="Begin nothing new after this time.",
-)
+@TIME_BUDGET
 @click.option(
     "--device",
     type=click.Choice(("auto", "cpu")),
@@ -277,11 +268,7 @@ class VerifyCommand(click.Command):
 @click.option(
     "--launcher", metavar="COMMAND", help="What starts the script, such as `torchrun ...`."
 )
-@click.option(
-    "--python",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="The Python that has torch  [default: torchlint's own, else `python`]",
-)
+@PYTHON
 @click.option(
     "--root",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
@@ -311,23 +298,10 @@ class VerifyCommand(click.Command):
 @click.option(
     "--torch-version", metavar="VERSION", help="Lowest torch version the code runs with, or `any`."
 )
-@click.option(
-    "--config",
-    "config",
-    metavar="FILE|KEY=VALUE",
-    multiple=True,
-    help="A configuration file, or a setting in TOML.",
-)
-@click.option(
-    "--isolated", is_flag=True, help="Read no configuration file and no project metadata."
-)
-@click.option(
-    "--color",
-    type=click.Choice(("auto", "always", "never")),
-    default="auto",
-    help="When to use colour.",
-)
-@click.option("-q", "--quiet", is_flag=True, help="No progress.")
+@CONFIG
+@ISOLATED
+@COLOR
+@QUIET
 def verify(words: tuple[str, ...], **options: Any) -> int:
     """Run a training script before and after each fix: how much faster it is, and is it the same.
 
@@ -354,18 +328,8 @@ def verify(words: tuple[str, ...], **options: Any) -> int:
     default="auto",
     help="Where to run; auto takes a GPU where there is one.",
 )
-@click.option(
-    "--time-budget",
-    metavar="TIME",
-    default="10m",
-    show_default=True,
-    help="When to be done, such as 90s, 10m or 1h.",
-)
-@click.option(
-    "--python",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="The Python that has torch.",
-)
+@TIME_BUDGET
+@PYTHON
 @click.option(
     "--quick",
     is_flag=True,
@@ -373,13 +337,8 @@ def verify(words: tuple[str, ...], **options: Any) -> int:
 )
 @click.option("--json", type=click.Path(path_type=Path), help="Write every figure to a file.")
 @click.option("--html", type=click.Path(path_type=Path), help="Write a report with plots.")
-@click.option(
-    "--color",
-    type=click.Choice(("auto", "always", "never")),
-    default="auto",
-    help="When to use colour.",
-)
-@click.option("-q", "--quiet", is_flag=True, help="No progress.")
+@COLOR
+@QUIET
 def bench(codes: tuple[str, ...], **options: Any) -> int:
     """Measure what the fix of each rule is worth here, in a small program that has the habit.
 

@@ -55,6 +55,11 @@ class Option:
     choices: tuple[str, ...] = ()
 
     @property
+    def is_list(self) -> bool:
+        """Whether it has several values, which the command line takes one by one."""
+        return self.kind in (Kind.PATTERNS, Kind.SELECTORS, Kind.PER_FILE)
+
+    @property
     def expected(self) -> str:
         """What a value has to be, in words."""
         return f"{self.kind.value} {', '.join(self.choices)}" if self.choices else self.kind.value

@@ -19,25 +19,23 @@ if TYPE_CHECKING:
 
 # What the engine itself reports; these rows have no check to load.
 SYNTAX_ERROR = Rule(
-    "TL001",
-    "syntax-error",
-    "the file is not valid Python",
-    Severity.ERROR,
-    None,
-    0,
-    (),
-    "torchlint",
+    code="TL001",
+    name="syntax-error",
+    summary="the file is not valid Python",
+    group=0,
+    words=(),
+    severity=Severity.ERROR,
+    package="torchlint",
     in_tests=True,
 )
 UNUSED_SUPPRESSION = Rule(
-    "TL002",
-    "unused-suppression",
-    "a suppression comment that suppresses nothing",
-    Severity.WARNING,
-    Safety.SAFE,
-    0,
-    (),
-    "torchlint",
+    code="TL002",
+    name="unused-suppression",
+    summary="a suppression comment that suppresses nothing",
+    group=0,
+    words=(),
+    fix=Safety.SAFE,
+    package="torchlint",
     in_tests=True,
 )
 ENGINE_RULES = (SYNTAX_ERROR, UNUSED_SUPPRESSION)

@@ -77,10 +77,10 @@ class Rule:
     code: str
     name: str
     summary: str
-    severity: Severity
-    fix: Safety | None
     group: int
     words: tuple[tuple[str, ...], ...]
+    severity: Severity = Severity.WARNING
+    fix: Safety | None = None
     package: str = "torchlint_rules"
     level: Level = Level.E0
     needs: Needs = Needs.NOTHING

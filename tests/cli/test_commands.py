@@ -33,6 +33,15 @@ def test_version(run) -> None:
     assert run("--version").out == f"torchlint {torchlint.__version__}\n"
 
 
+def test_each_setting_is_an_option_of_check(run, project) -> None:
+    told = run("check", "--help").out
+    assert all(f"--{option.key} " in told for option in OPTIONS if option.key != "extend")
+    project.write("train.py", "")
+    shown = run("check", "--num-workers", "4", "--check-tests", "--show-settings", ".").out
+    assert "num-workers = 4  # command line" in shown
+    assert "check-tests = true  # command line" in shown
+
+
 def test_help_lists_the_commands(run) -> None:
     result = run("--help")
     assert result.code == 0

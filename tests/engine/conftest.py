@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 import pytest
 
 from torchlint.edits.fix import Safety
-from torchlint.rule import Rule, Severity
+from torchlint.rule import Rule
 
 if TYPE_CHECKING:
     from torchlint.rule import Check
@@ -34,8 +34,9 @@ def make_rule(monkeypatch: pytest.MonkeyPatch) -> MakeRule:
         code: str, check: Check, *, group: int = 5, words: tuple[tuple[str, ...], ...] = ()
     ) -> Rule:
         name = f"fake-{next(numbers)}"
-        rule = Rule(code, name, "a rule of a test", Severity.WARNING, Safety.SAFE, group, words)
-        rule = Rule(**{**{f: getattr(rule, f) for f in Rule.__slots__}, "package": "fake_rules"})
+        rule = Rule(
+            code, name, "a rule of a test", group, words, fix=Safety.SAFE, package="fake_rules"
+        )
         module = types.ModuleType(rule.module)
         setattr(module, rule.function, check)
         monkeypatch.setitem(sys.modules, rule.module, module)

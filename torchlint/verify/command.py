@@ -36,12 +36,6 @@ FORMATS: dict[str, Callable[[Report], str]] = {
     "markdown": markdown.render,
 }
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
-# what `check` is asked for beside these is left at its default
-_CHECK: dict[str, Any] = {
-    "config": (), "isolated": False, "extend_select": (), "fixable": (), "unfixable": (),
-    "exclude": (), "per_file_ignores": (), "force_exclude": None, "respect_gitignore": None,
-    "output_format": None, "fail_on": None, "preview": None, "cache_dir": None,
-}  # fmt: skip
 
 
 def verify(words: Sequence[str], options: Mapping[str, Any]) -> int:
@@ -49,7 +43,7 @@ def verify(words: Sequence[str], options: Mapping[str, Any]) -> int:
     working, started = Path.cwd(), time.monotonic()
     limits = _limits(options)
     command = command_of(_request(words, options), working)
-    layer, pinned = command_line({**_CHECK, **options, "exclude": ()}, working)
+    layer, pinned = command_line({**options, "exclude": ()}, working)
     fixer = Fixer(command, layer.values, pinned, options["isolated"], _complain)
     singles = fixer.singles()
     if not singles:
