@@ -104,7 +104,7 @@ class Imports:
         self._texts: dict[str, str] = {}
         self._targets: dict[str, frozenset[str]] = {}
         self._connected: dict[str, tuple[str, ...]] = {}
-        self._having: dict[tuple[str, ...], frozenset[str]] = {}
+        self._nearby: dict[tuple[str, tuple[str, ...]], bool] = {}
 
     @cached_property
     def files(self) -> tuple[str, ...]:
@@ -147,7 +147,7 @@ class Imports:
             return False
         self._targets.pop(path, None)
         self._connected.clear()
-        self._having.clear()
+        self._nearby.clear()
         self.__dict__.pop("_reverse", None)
         if any(word in one for one in (known, text) for word in _EXTENDING):
             self.__dict__.pop("added", None)
@@ -167,8 +167,10 @@ class Imports:
         By the text alone: ``add_path(osp.join(this_dir, "..", "lib"))`` in a file that extends it.
         """
         found: set[str] = set()
-        for file in self.having(_EXTENDING):
+        for file in self.files:
             text = self.text(file)
+            if not any(word in text for word in _EXTENDING):
+                continue
             parts = [
                 *("/".join(_STRING.findall(one)) for one in _JOINED.findall(text)),
                 *(_STRING.findall(one)[0] for one in _ADDED.findall(text)),
@@ -237,13 +239,8 @@ class Imports:
 
     def is_nearby(self, path: str, words: tuple[str, ...]) -> bool:
         """Whether one of some words occurs in a file that imports connect to a file."""
-        return not self.having(words).isdisjoint(self.connected(path))
-
-    def having(self, words: tuple[str, ...]) -> frozenset[str]:
-        """Return the files of the project in which one of some words occurs."""
-        found = self._having.get(words)
-        if found is None:
-            texts = ((file, self.text(file)) for file in self.files)
-            found = frozenset(file for file, text in texts if any(word in text for word in words))
-            self._having[words] = found
-        return found
+        files = self.connected(path)
+        key = files[0], words  # connected files have the same first one
+        if key not in self._nearby:
+            self._nearby[key] = any(word in self.text(file) for file in files for word in words)
+        return self._nearby[key]

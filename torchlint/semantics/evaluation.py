@@ -199,6 +199,11 @@ class Evaluation:
         return ""
 
     @cached_property
+    def different(self) -> tuple[Value, ...]:
+        """What expressions may be, each value once: equal ones are identical."""
+        return tuple({id(value): value for value in self.values.values()}.values())
+
+    @cached_property
     def _called(self) -> dict[str, list[cst.Call]]:
         found: dict[str, list[cst.Call]] = {}
         for call, _ in self.files.of(cst.Call):

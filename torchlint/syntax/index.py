@@ -44,6 +44,9 @@ _FIRST: dict[type[cst.CSTNode], tuple[str, ...]] = {
     cst.MatchCase: ("pattern", "guard"),
     cst.FunctionDef: ("decorators", "name", "type_parameters", "params", "returns"),
 }
+_TURN = frozenset({
+    cst.For, cst.While, cst.CompFor, cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp,
+})  # fmt: skip
 _NO_NODES = frozenset({str, bool, int, type(None), cst.MaybeSentinel})
 # Gives the fields of a node, each of them a child, several, or what is no node; that of one alone.
 _Reader: TypeAlias = "Callable[[cst.CSTNode], Any]"
@@ -130,7 +133,7 @@ class Index:
         for child in reversed(passed):
             if isinstance(node, (cst.FunctionDef, cst.Lambda)):
                 found = (node, ()) if child is node.body else found
-            elif (loop := loop_of(node, child)) is not None:
+            elif type(node) in _TURN and (loop := loop_of(node, child)) is not None:
                 found = found[0], (*found[1], loop)
             self._around[id(child)] = found
             node = child

@@ -51,6 +51,7 @@ def _lean(dataclass: Callable[..., Any]) -> Callable[..., Any]:
             return functools.partial(decorate, **options)
         if not hasattr(kind, "_codegen"):  # no node
             return dataclass(kind, **options)
+        kind.__doc__ = kind.__doc__ or kind.__name__  # else `dataclasses` writes the signature
         made = dataclass(kind, init=False, repr=False, eq=False)
         made.__init__ = _plain_init(made)
         return made

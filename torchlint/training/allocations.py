@@ -180,13 +180,14 @@ def is_number(value: Value) -> bool:
 def holders_of(evaluation: Evaluation) -> Holders:
     """Return the names and attributes that hold a tensor or an array, by what made it."""
     found: dict[At, list[tuple[int, cst.BaseExpression]]] = {}
+    held = {
+        id(value): [one.made for one in value if isinstance(one, (Array, Tensor)) and one.made]
+        for value in evaluation.different
+        if not any(isinstance(one, Tensor) and one.device is Device.CUDA for one in value)
+    }  # else it may have been moved by now
     for node, file in evaluation.files.of(cst.Name, cst.Attribute):
-        value = evaluation.value(node)
-        if any(isinstance(one, Tensor) and one.device is Device.CUDA for one in value):
-            continue  # it may have been moved by now
-        for one in value:
-            if isinstance(one, (Array, Tensor)) and one.made is not None:
-                found.setdefault(one.made, []).append((file, node))
+        for made in held.get(id(evaluation.value(node)), ()):
+            found.setdefault(made, []).append((file, node))
     return found
 
 

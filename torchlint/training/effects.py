@@ -69,30 +69,29 @@ class Effects:
 
     def __post_init__(self) -> None:
         run: dict[int, list[At]] = {}
+        homes = {id(unit.node): unit for unit in self.evaluation.units.values()}
         for at, unit in self.evaluation.units.items():
             self.sites[at] = []
             self.direct[at] = self.inner[at] = frozenset()
             for _, call in unit.callers.values():
                 run.setdefault(id(call), []).append(at)
         for call, file in self.evaluation.files.of(cst.Call):
-            unit = unit_around(self.evaluation, call, file)
-            targets = tuple(run.get(id(call), ()))
-            self.sites[unit.at].append(self._site(call, unit, targets))
+            scope, around = self.evaluation.index(file).around(call)
+            site = CallSite(call, around[::-1], self._done(call), tuple(run.get(id(call), ())))
+            self.sites[homes[id(scope)].at].append(site)
         found = [site for sites in self.sites.values() for site in sites]
         self.train = any(Effect.BACKWARD in site.effects for site in found)
         self._spread()
 
-    def _site(self, call: cst.Call, unit: Unit, targets: tuple[At, ...]) -> CallSite:
+    def _done(self, call: cst.Call) -> frozenset[Effect]:
+        """Return what a call does by itself."""
         value = self.evaluation.value(call.func)
         found = self._known.get(id(value))
         if found is None:
             own = frozenset(effect for one in value for effect in self._of(one))
             found = self._known[id(value)] = own, bool(own) or is_known(value)
         effects, is_all = found
-        if not is_all:
-            effects = frozenset(self._by_name(call))
-        _, around = unit.module.index.around(call)
-        return CallSite(call, around[::-1], effects, targets)
+        return effects if is_all else frozenset(self._by_name(call))
 
     def _of(self, one: Alternative) -> Iterator[Effect]:
         """Yield what calling an alternative does by itself."""

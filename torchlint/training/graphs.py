@@ -63,6 +63,7 @@ class Graphs:
     asked: Asked
     models: ModelCalls
     growths: dict[int, Growth] = field(default_factory=dict)
+    _known: dict[int, bool] = field(default_factory=dict)  # whether a value has a graph
 
     def __post_init__(self) -> None:
         for file, module in enumerate(self.evaluation.files.modules):
@@ -100,7 +101,11 @@ class Graphs:
 
     def _has_graph(self, node: cst.CSTNode) -> bool:
         value = self.evaluation.value(node)
-        return any(isinstance(one, Tensor) and self.models.keeps(one) for one in value)
+        found = self._known.get(id(value))
+        if found is None:
+            tensors = (one for one in value if isinstance(one, Tensor))
+            found = self._known[id(value)] = any(map(self.models.keeps, tensors))
+        return found
 
     def _puts(self, call: cst.Call) -> bool:
         for one in self.evaluation.value(call.func):

@@ -6,6 +6,7 @@ expressions that may hold it.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -55,23 +56,24 @@ class Uses:
     evaluation: Evaluation
     effects: Effects
     _found: dict[At, list[Use]] = field(default_factory=dict)
+    _reads: dict[str, defaultdict[int, list[cst.Name]]] = field(default_factory=dict)
     _methods: dict[At, list[MethodCall]] = field(default_factory=dict)
     _holders: dict[At, list[At]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         values = self.evaluation.values
-        known: dict[int, list[At]] = {}  # by values: equal ones are identical
+        makers = {
+            id(value): made
+            for value in self.evaluation.different
+            if (made := dict.fromkeys(filter(None, map(made_by, value))))
+        }
         for file, module in enumerate(self.evaluation.files.modules):
-            for node in module.index.nodes:
-                value = values.get(id(node)) if type(node) in _HOLD else None
-                if not value:
-                    continue
-                if id(value) not in known:
-                    known[id(value)] = list(dict.fromkeys(filter(None, map(made_by, value))))
-                if makers := known[id(value)]:
-                    use = Use(node, _above(module, node), file)
-                    for made in makers:
-                        self._found.setdefault(made, []).append(use)
+            found = (node for kind in _HOLD for node in module.index.of(kind))
+            nodes = [node for node in found if id(values.get(id(node))) in makers]
+            for node in sorted(nodes, key=module.index.order):
+                use = Use(node, _above(module, node), file)
+                for at in makers[id(values[id(node)])]:
+                    self._found.setdefault(at, []).append(use)
 
     def of(self, made: At) -> list[Use]:
         """Return the expressions that may hold what a call makes, that call included."""
@@ -85,21 +87,20 @@ class Uses:
         """Return what an expression may be."""
         return self.evaluation.value(node)
 
-    @cached_property
-    def _reads(self) -> dict[int, list[cst.Name]]:
-        found: dict[int, list[cst.Name]] = {}
-        for name, file in self.evaluation.files.of(cst.Name):
-            bindings: Iterable[Binding] = self.evaluation.bindings(name)
-            if not bindings and id(name) in self.evaluation.values:
-                owner = self.evaluation.index(file).scope(name).owner(name.value)
-                bindings = owner.bindings[name.value] if owner is not None else ()
-            for binding in bindings:
-                found.setdefault(id(binding), []).append(name)
-        return found
-
     def reads(self, binding: Binding) -> list[cst.Name]:
         """Return the names that may have their value from a binding, in functions inside too."""
-        return self._reads.get(id(binding), [])
+        word = binding.name
+        if word not in self._reads:
+            found = self._reads[word] = defaultdict(list)
+            for module in self.evaluation.files.modules:
+                for name in module.index.named.get(word, ()):
+                    bindings: Iterable[Binding] = self.evaluation.bindings(name)
+                    if not bindings and id(name) in self.evaluation.values:
+                        owner = module.index.scope(name).owner(word)
+                        bindings = owner.bindings[word] if owner is not None else ()
+                    for one in bindings:
+                        found[id(one)].append(name)
+        return self._reads[word][id(binding)]
 
     def methods(self, made: At) -> list[MethodCall]:
         """Return the methods that are called on something."""

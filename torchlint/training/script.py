@@ -173,8 +173,8 @@ class Connected:
     @cached_property
     def _met(self) -> tuple[Alternative, ...]:
         """All that expressions in them may be, each once."""
-        values = {id(value): value for value in self.evaluation.values.values()}
-        return tuple({id(one): one for value in values.values() for one in value}.values())
+        values = self.evaluation.different
+        return tuple({id(one): one for value in values for one in value}.values())
 
     @cached_property
     def _names(self) -> frozenset[str]:

@@ -108,5 +108,4 @@ def may_scale(script: Script) -> bool:
 
 def speaks_of(script: Script, name: str) -> bool:
     """Whether connected files speak of something by its name, as a string."""
-    values = script.connected.evaluation.values.values()
-    return any(value == (Text(name),) for value in values)
+    return (Text(name),) in script.connected.evaluation.different
