@@ -16,7 +16,7 @@ from torchlint.errors import InternalError, UnreadableFileError
 from torchlint.imports import is_test
 from torchlint.preferences import DEFAULT, Preferences
 from torchlint.rule import Diagnostic, Nearby, Severity
-from torchlint.syntax.depth import too_deep
+from torchlint.syntax.depth import TooDeepError
 from torchlint.syntax.lean import import_libcst
 from torchlint.syntax.lexer import takes_comment
 from torchlint.syntax.text import Span
@@ -121,12 +121,6 @@ def examine(source: Source, options: Options) -> Checked:
         return Checked(())
     if options.trusting:
         import_libcst()
-    if not _is_parsed(source, options) and (problem := too_deep(source.text)):
-        raise _unreadable(
-            source,
-            f"cannot be parsed: {problem}",
-            "split it over several statements, or exclude it",
-        )
     return with_deep_stack(lambda: _examine(source, options, rules))
 
 
@@ -169,13 +163,6 @@ def _is_nearby(source: Source, options: Options, words: Nearby) -> bool:
     return options.projects.imports(source.path).is_nearby(str(source.path), words)
 
 
-def _is_parsed(source: Source, options: Options) -> bool:
-    """Whether the check of another file has parsed this one already."""
-    if options.projects is None or source.path is None:
-        return False
-    return options.projects.of(source.path).holds(source.path, source.text)
-
-
 def _examine(source: Source, options: Options, rules: list[Rule]) -> Checked:
     """Parse, ask the rules, and place what they find; with the cyclic collector paused.
 
@@ -185,10 +172,10 @@ def _examine(source: Source, options: Options, rules: list[Rule]) -> Checked:
     with _collector_paused():
         try:
             return _ask(source, options, rules)
-        except RecursionError:
-            raise _unreadable(
-                source, "cannot be parsed: it nests too deeply", "split it, or exclude it"
-            ) from None
+        except (RecursionError, TooDeepError) as error:
+            problem = str(error) if isinstance(error, TooDeepError) else "it nests too deeply"
+            remedy = "split it over several statements, or exclude it"
+            raise _unreadable(source, f"cannot be parsed: {problem}", remedy) from None
         finally:
             if options.projects is not None:
                 gc.freeze()
@@ -362,6 +349,8 @@ def _with_rows(source: Source, item: Diagnostic, lines: Span, whole: bool) -> su
 
 
 def _rule_failed(source: Source, rule: Rule, error: Exception) -> InternalError:
+    if isinstance(error, TooDeepError):  # the rule asked for layout that libcst cannot read
+        raise error
     what = error.note if isinstance(error, InternalError) else f"{type(error).__name__}: {error}"
     failure = InternalError(what, rule=rule.code, filename=source.filename)
     failure.__cause__ = error

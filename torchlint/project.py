@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from torchlint.semantics.files import Files
-from torchlint.syntax.depth import too_deep
+from torchlint.syntax.depth import TooDeepError
 from torchlint.syntax.module import Module
 from torchlint.training.script import Connected
 
@@ -73,22 +74,15 @@ class Project:
         if path not in self._modules:
             text = self.imports.text(path)
             self._modules[path] = None
-            if text and not too_deep(text):
-                try:
+            if text:
+                with contextlib.suppress(cst.ParserSyntaxError, TooDeepError):
                     self._parse(path, text)
-                except cst.ParserSyntaxError:
-                    return None
         return self._modules[path]
 
     def _parse(self, path: str, text: str) -> Module:
         made = self._modules[path] = Module(text)
         self.size += len(text)
         return made
-
-    def holds(self, path: Path, text: str) -> bool:
-        """Whether a file was parsed with this text."""
-        known = self._modules.get(str(path))
-        return known is not None and known.text == text
 
     def announce(self, path: str, text: str) -> None:
         """Let a file have this text from now on; values drawn from another are forgotten."""

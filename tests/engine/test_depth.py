@@ -70,7 +70,6 @@ FLAT = {
     "f-strings apart": lambda n: "x = [" + 'f"{a}({b})", ' * n + "]",
     "brackets apart from del": lambda n: "del (a)\nx = " + "(" * 20 + ")" * 20 + "\nb\n" * n,
     "cases": lambda n: "match x:\n" + "  case A(b=(c, [d])) if f(g(h(i(j))))[0]: k(l(m()))\n" * n,
-    "unfinished f-strings": lambda n: 'f"{(\n' * 10 + "x = 1\n" * n,
 }
 
 

@@ -1,4 +1,4 @@
-"""Files that nest too deeply to be parsed, found by a linear scan before the parser sees them.
+"""Files that nest too deeply for libcst's parser, found by a linear scan before that sees them.
 
 libcst's parser recurses: some thousands of nested brackets or chained operators end the process
 without an exception, and long chains take time that grows with their square.  CPython refuses
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from torchlint.syntax.lexer import PLAIN_STRING, STRING, formatted_string
+from torchlint.syntax.lexer import STRING, formatted_string
 
 MAX_BRACKETS = 200  # CPython: "too many nested parentheses"
 MAX_LINKS = 1_000  # operators, attributes, calls, elifs in one expression; CPython: some 2,000
@@ -18,17 +18,7 @@ MAX_STRINGS = 3_000  # "a" "b" ...: libcst calls more a syntax error, CPython re
 BRACKETS = f"nests more than {MAX_BRACKETS} brackets"
 
 STEEP = {"case": 8, "del": 14}  # each bracket makes libcst take 3 or 2 times as long there
-MAX_TOTAL = 10 * MAX_LINKS  # of all brackets around a place together, before links are counted
 
-# each alternative starts with a character of its own: the search leaps from one of them to the next
-_LITERALS = re.compile(rf"\#[^\r\n]*|\\\r?\n|{PLAIN_STRING}", re.VERBOSE | re.DOTALL)
-_WORDS = dict.fromkeys(
-    map(ord, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_\t\f")
-)
-_WORDS |= {ord("\r"): "\n", ord(";"): ","}
-_GROUP = re.compile(r"[(\[{]([^()\[\]{}]*)[)\]}]")
-_OPEN = re.compile(r"[(\[{]")
-_FORMATTED = re.compile(r"\{[^{}\"'\r\n]*(?:[fFtT][rR]?[\"']|:[^{}\"'\r\n]*\{)")
 _TOKEN = re.compile(
     rf"""
     (?P<skip>\#[^\r\n]*|\\\r?\n|[ \t\f]+)
@@ -49,42 +39,15 @@ _STEEP = re.compile(r"(?:^|[;:])[ \t]*(case|del)\b(?=[ \t]*[^\s=.,)])", re.MULTI
 _FIRST_WORD = re.compile(r"^([ \t]*)(?:(elif)\b|(?=[^\s\#]))", re.MULTILINE)
 
 
-def too_deep(text: str) -> str | None:
-    """Return where and how the text nests too deeply to be parsed, or None.
+class TooDeepError(Exception):
+    """A text nests too deeply for libcst; the message says where and how."""
 
-    Most texts are settled by a bound that is computed with a few passes of compiled code: what
-    an item between two commas or brackets can hold in links is not more than its characters
-    other than letters and digits.  Only where that is not enough are links counted.
-    """
+
+def too_deep(text: str) -> str | None:
+    """Return where and how the text nests too deeply to be parsed, or None."""
     if text.count("elif") > MAX_LINKS and (line := _long_elif(text)):
         return f"line {line} continues an `if` with more than {MAX_LINKS:,} `elif`s"
-    brackets = _shallow(text)
-    if brackets is not None and brackets <= min(STEEP.values()):
-        return None
-    return _steep(text) or (_count(text) if brackets is None else None)
-
-
-def _shallow(text: str) -> int | None:
-    """Return how many brackets are nested, if that and everything else is surely few enough."""
-    if text.count("lambda") > MAX_LINKS or len(_FORMATTED.findall(text)) > MAX_BRACKETS // 4:
-        return None
-    rest = _LITERALS.sub('"', text)
-    for blanks in ("        ", "    ", "  "):
-        rest = rest.replace(blanks, " ")
-    rest = rest.translate(_WORDS)
-    total = brackets = 0
-    parts = _GROUP.split(rest)  # what is outside of the innermost brackets, and inside, in turn
-    while (groups := parts[1::2]) and brackets < MAX_BRACKETS // 2:
-        brackets += 1
-        longest = len(max(groups, key=len))
-        total += min(longest, MAX_LINKS)
-        if longest >= MAX_LINKS and not all(map(_has_short_items, groups)):
-            return None
-        parts = _GROUP.split(".".join(parts[::2]))
-    if groups or _OPEN.search(rest := parts[0]) or total > MAX_TOTAL:
-        return None
-    short = all(len(line) < MAX_LINKS or _has_short_items(line) for line in rest.split("\n"))
-    return brackets if short else None
+    return _steep(text) or _count(text)
 
 
 def _steep(text: str) -> str | None:
@@ -100,10 +63,6 @@ def _steep(text: str) -> str | None:
             if depth == 0 and piece.lastgroup in {"end", "colon"} and piece[0] != ",":
                 break
     return None
-
-
-def _has_short_items(group: str) -> bool:
-    return all(len(item) < MAX_LINKS for item in group.split(","))
 
 
 class _Level:

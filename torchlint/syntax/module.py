@@ -27,6 +27,7 @@ class Module:
 
     Raises:
         libcst.ParserSyntaxError: the text is not Python 3.
+        TooDeepError: only libcst reads it, and it nests too deeply for that.
 
     """
 

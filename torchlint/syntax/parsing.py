@@ -6,6 +6,8 @@ from functools import lru_cache
 
 import libcst as cst
 
+from torchlint.syntax.depth import TooDeepError, too_deep
+
 _OWN = {"SimpleWhitespace": cst.SimpleWhitespace, "Newline": cst.Newline}
 _SHARED = {name: lru_cache(None)(kind) for name, kind in _OWN.items()}
 _IS_LEAN = type(cst.CSTNode) is type
@@ -20,8 +22,11 @@ def parse(text: str) -> cst.Module:
 
     Raises:
         libcst.ParserSyntaxError: the text is not Python 3.
+        TooDeepError: the parser would end the process, or take for ever.
 
     """
+    if problem := too_deep(text):
+        raise TooDeepError(problem)
     if not _IS_LEAN:
         return cst.parse_module(text)
     vars(cst).update(_SHARED)
