@@ -56,9 +56,9 @@ def switched_on(script: Script, step: Region, call: cst.Call) -> str | None:
     copies += moves_of(connected.uses, filter(None, map(made_by, owners)))
     at = connected.evaluation.at(call, script.file)
     there = condition_for_gpu(connected.evaluation, at, copies)
-    if there is None or "accelerator" in there.code:
+    if there is None or "accelerator" in there:
         return None
-    return "" if there.code == "True" else f", enabled={there.code}"
+    return "" if there == "True" else f", enabled={there}"
 
 
 def scaling(

@@ -38,8 +38,8 @@ without workers, and for objects of a class without a method `pin_memory`.
 
 ## Fix safety
 Safe where there are workers and the code names CUDA. Unsafe where workers or device are not known,
-`False` was written, batches may be sparse, or a `collate_fn` may return a tuple that the loop does
-not take apart: pinning makes a list of it. Where the device depends, so does what is written:
+`False` was written, batches may be sparse, or a `collate_fn` may return a tuple: pinning makes a
+list of it. Where the device depends, so does what is written:
 `device.type == "cuda"` or `torch.cuda.is_available()`.
 
 ## Evidence
@@ -113,7 +113,7 @@ def unpinned(script: Script, loader: Loader, batches: Batches) -> Finding | None
         f"(`{code_of(script, copy)}`), but it "
         + ("is told not to pin its memory" if is_told else "does not pin its memory")
         + (": worth it together with workers, which pin apart from training" if alone else ""),
-        fix(script, loader, copies, is_plain and not batches.is_whole(copy)) if can_fix else None,
+        fix(script, loader, copies, is_plain) if can_fix else None,
         judging.severity(often(script, copy), all(proved)),
         help=TOGETHER if alone else WAITS if wait else FASTER,
     )
@@ -176,25 +176,27 @@ def fix(script: Script, loader: Loader, copies: list[DeviceCopy], is_plain: bool
     condition = condition_for_gpu(evaluation, loader.at, copies)
     if condition is None or script.frameworks - {"ignite"}:
         return None
-    rewrite: Rewrite = AddArgument(loader.node, WORD, condition.code)
+    rewrite: Rewrite = AddArgument(loader.node, WORD, condition)
     if argument is not None:
         if argument.node is None or script.module.code(argument.node) != "False":
             return None
-        rewrite = Replace(argument.node, condition.code)
+        rewrite = Replace(argument.node, condition)
     is_sparse = loader.gives_graphs or makes_sparse(evaluation)
     has_workers = loader.has_workers and not loader.is_optional("num_workers")
+    is_own = not loader.lacks("collate_fn")
+    is_new = condition.startswith("torch.") and "torch" not in script.module.index.root.bindings
     doubts = (
         ("the main thread pins each batch, if there are no workers", not has_workers),
         ("a GPU is an assumption", not any(copy.is_seen for copy in copies)),
         ("what goes to the GPU may be a copy", not is_plain),
         ("False was written on purpose", argument is not None),
         ("batches may hold sparse tensors, which cannot be pinned", is_sparse),
-        ("a batch that is a tuple becomes a list", script.batches(loader).becomes_list()),
+        ("what `collate_fn` gives may be a tuple, of which pinning makes a list", is_own),
     )
     changes = "; ".join(text for text, holds in doubts if holds)
     return Fix(
-        f"{'Change to' if argument else 'Pass'} {WORD}={condition.code}",
+        f"{'Change to' if argument else 'Pass'} {WORD}={condition}",
         judging.safety(not changes),
-        (rewrite, *((AddImport("torch"),) if condition.needs_torch else ())),
+        (rewrite, AddImport("torch")) if is_new else (rewrite,),
         changes=changes,
     )

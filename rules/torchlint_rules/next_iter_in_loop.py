@@ -68,10 +68,10 @@ from torchlint.edits.fix import Fix, Safety
 from torchlint.edits.rewrites import AddImport, InsertBefore, Replace
 from torchlint.rule import Finding
 from torchlint.semantics.values import UNKNOWN
-from torchlint.training.draws import Draw, draws
+from torchlint.training.draws import Draw, draws, loops_around
 from torchlint.training.frequency import Rate
 from torchlint.training.guards import Guard
-from torchlint.training.hoisting import free_name, is_unchanged, loops_around, named_after
+from torchlint.training.hoisting import free_name, is_unchanged, named_after
 from torchlint.training.loaders import loaders_in
 from torchlint.training.passes import loops_making
 from torchlint.training.spelling import name_at
@@ -169,7 +169,7 @@ def fix(script: Script, draw: Draw, found: list[Draw]) -> Fix | None:
     if not (name and chain and repeat) or not all(one.plain for one in together):
         return None
     over = getattr(loop, "iter", None)
-    is_one = len(together) == 1 and next(loops_around(module, draw.call)) is loop
+    is_one = len(together) == 1 and loops_around(script, draw.call)[-1] is loop
     is_one_pass = is_one and over is not None and module.code(over) == f"range(len({text}))"
     code = f"iter({text})" if is_one_pass else f"{chain}.from_iterable({repeat}({text}))"
     return Fix(
@@ -186,9 +186,11 @@ def fix(script: Script, draw: Draw, found: list[Draw]) -> Fix | None:
 
 def outermost(script: Script, draw: Draw) -> cst.For | cst.While | None:
     """Return the outermost loop of steps before which the loader is known already."""
-    connected, found = script.connected, None
-    for loop in loops_around(script.module, draw.call):
+    connected = script.connected
+    for loop in loops_around(script, draw.call):
         rate = connected.frequencies.rate_of(connected.evaluation.at(loop, script.file))
-        if rate is Rate.STEP and is_unchanged(script.module, draw.source, loop):
-            found = loop
-    return found
+        match loop:
+            case cst.For() | cst.While() if rate is Rate.STEP:
+                if is_unchanged(script.module, draw.source, loop):
+                    return loop
+    return None

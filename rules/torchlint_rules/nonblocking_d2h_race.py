@@ -51,8 +51,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import libcst as cst
-
 from torchlint.edits.fix import Fix, Safety
 from torchlint.edits.rewrites import RemoveArgument
 from torchlint.rule import Finding
@@ -62,7 +60,6 @@ from torchlint.training.pending import first_read, host_copies
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchlint.syntax.module import Module
     from torchlint.training.script import Script
 
 
@@ -79,17 +76,7 @@ def nonblocking_d2h_race(script: Script) -> Iterator[Finding]:
             yield Finding(
                 copy.node,
                 f"`{module.brief(copy.node)}` does not wait for the copy, "
-                f"and `{shortened(module, read, copy.node)}` reads it",
+                f"and `{module.brief(read)}` reads it",
                 Fix("Wait for the copy", Safety.SAFE, (RemoveArgument(copy.node, flag),)),
                 help="or call torch.cuda.synchronize() once, after the last copy",
             )
-
-
-def shortened(module: Module, read: cst.CSTNode, copy: cst.Call) -> str:
-    """Return the code that reads, without the copy where that stands in it."""
-    if isinstance(read, cst.Call) and module.index.inside(copy, read):
-        func = read.func
-        if isinstance(func, cst.Attribute) and module.index.inside(copy, func):
-            return f".{func.attr.value}()"
-        return f"{module.brief(func)}(...)"
-    return module.brief(read)

@@ -74,9 +74,8 @@ from torchlint.edits.rewrites import (
 )
 from torchlint.rule import Finding, Severity
 from torchlint.semantics.values import Nothing, Object
-from torchlint.syntax.calls import positional
+from torchlint.syntax.calls import last_name, positional
 from torchlint.syntax.chains import dotted
-from torchlint.training.density import is_dense
 from torchlint.training.hoisting import free_name, named_after, plain_statement
 from torchlint.training.loaders import asked_for
 from torchlint.training.spelling import beside
@@ -94,6 +93,8 @@ TENSORS, LOADER = f"{DATA}.TensorDataset", f"{DATA}.DataLoader"
 OTHERS = ("batch_size", "batch_sampler", "sampler", "drop_last")
 GIVEN = ("batch_size", "shuffle", "sampler", "drop_last", "generator")
 WHOLE = Version("1.2")  # the first one that takes `batch_size=None` beside a sampler
+# What gives a tensor in the order of its dimensions.
+MAKERS = frozenset("zeros ones full empty rand randn randint randperm arange contiguous".split())
 TIGHT = (cst.Name, cst.Attribute, cst.Call, cst.Subscript)
 BY_PLACE = 3  # arguments that a call may have by place: dataset, batch_size, shuffle
 
@@ -169,7 +170,7 @@ def contiguous(script: Script, loader: Loader) -> list[Rewrite] | None:
     calls = [one.call for one in data if isinstance(one, Object)]
     made = [evaluation.node(call) for call in calls if call and call.file == script.file]
     args = [arg for call in made if isinstance(call, cst.Call) for arg in call.args]
-    loose = [arg.value for arg in args if not is_dense(evaluation, arg.value)]
+    loose = [arg.value for arg in args if not is_dense(script, arg.value)]
     if len(made) < len(data) or any(arg.star for arg in args):
         return None
     return [
@@ -177,6 +178,17 @@ def contiguous(script: Script, loader: Loader) -> list[Rewrite] | None:
         for one in loose
         for code in (script.module.code(one),)
     ]
+
+
+def is_dense(script: Script, node: cst.BaseExpression) -> bool:
+    """Whether a tensor is seen to be made in the order of its dimensions, and not permuted."""
+    made = [getattr(one, "made", None) for one in script.value(node)]
+    nodes = [script.connected.evaluation.node(at) for at in made if at]
+    calls = nodes if nodes and len(nodes) == len(made) else []
+    return any(
+        bool(several) and all(last_name(getattr(one, "func", None)) in MAKERS for one in several)
+        for several in (calls, [node])
+    )
 
 
 def sampler_of(script: Script, loader: Loader, data: str) -> str | None:

@@ -153,7 +153,7 @@ def test_is_silent(source):
             id="one of two numbers",
         ),
         pytest.param(
-            loaded("num_workers=4, collate_fn=f"), Severity.WARNING, Safety.SAFE,
+            loaded("num_workers=4, collate_fn=f"), Severity.WARNING, Safety.UNSAFE,
             id="a batch of one's own, taken apart",
         ),
         pytest.param(

@@ -21,6 +21,7 @@ cpu = torch.device("cpu")
 model = torch.nn.Linear(3, 3).to(device)
 rows = []
 """
+MOVED = "out.to('cpu', non_blocking=True)"
 COPY = 'h = out.to("cpu", non_blocking=True)\n'
 
 
@@ -87,18 +88,10 @@ def test_is_silent(source):
 @pytest.mark.parametrize(
     ("source", "reader"),
     [
-        pytest.param(
-            script("a = out.to('cpu', non_blocking=True).numpy()"), ".numpy()", id="numpy"
-        ),
-        pytest.param(
-            script("a += out.argmax(1).to(cpu, non_blocking=True).tolist()"), ".tolist()", id="list"
-        ),
-        pytest.param(
-            script("a = float(out.to('cpu', non_blocking=True))"), "float(...)", id="a number"
-        ),
-        pytest.param(
-            script("a = np.mean(out.to('cpu', non_blocking=True))"), "np.mean(...)", id="by NumPy"
-        ),
+        pytest.param(script(f"a = {MOVED}.numpy()"), f"{MOVED}.numpy()", id="numpy"),
+        pytest.param(script(f"a += {MOVED}.tolist()"), f"{MOVED}.tolist()", id="list"),
+        pytest.param(script(f"a = float({MOVED})"), f"float({MOVED})", id="a number"),
+        pytest.param(script(f"a = np.mean({MOVED})"), f"np.mean({MOVED})", id="by NumPy"),
         pytest.param(script(COPY, "a = h.mean()"), "h.mean()", id="a method"),
         pytest.param(script(COPY, "keep(h.mean())"), "h.mean()", id="given to a function"),
         pytest.param(

@@ -30,7 +30,7 @@ def test_condition(before: str, code: str) -> None:
     (loader,) = loaders(evaluation)
     found = condition_for_gpu(evaluation, loader.at, all_copies(evaluation))
     assert found is not None
-    assert (found.code, found.needs_torch) == (code, False)
+    assert found == code
 
 
 def test_torch_may_have_no_name() -> None:
@@ -40,4 +40,4 @@ def test_torch_may_have_no_name() -> None:
     (loader,) = loaders(evaluation)
     found = condition_for_gpu(evaluation, loader.at, ())
     assert found is not None
-    assert found.needs_torch
+    assert found.startswith("torch.")

@@ -6,7 +6,7 @@ import libcst as cst
 import pytest
 from revealing import evaluated
 
-from torchlint.training.hoisting import free_name, is_unchanged, loops_around, named_after
+from torchlint.training.hoisting import free_name, is_unchanged, named_after
 from torchlint.training.turns import most_turns
 
 
@@ -29,7 +29,7 @@ def test_is_unchanged(body: str, unchanged: bool) -> None:
         for one in module.index.of(cst.Call)
         if isinstance(one.func, cst.Name) and one.func.value == "reveal"
     )
-    (loop,) = loops_around(module, asked)
+    (loop,) = module.index.of(cst.For)
     assert is_unchanged(module, asked, loop) is unchanged
     assert free_name(module, ("x", "i", "other"), asked) == "other"
 

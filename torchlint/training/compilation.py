@@ -21,7 +21,7 @@ from torchlint.semantics.values import (
 )
 from torchlint.syntax.calls import keywords
 from torchlint.training.copies import moves_of
-from torchlint.training.gpu_condition import condition_for_gpu
+from torchlint.training.gpu_condition import condition_for_gpu, name_of_torch
 from torchlint.training.models import made_by
 
 if TYPE_CHECKING:
@@ -159,8 +159,8 @@ class Compilation:
             ) if moves and model.made is not None:
                 condition = condition_for_gpu(self.evaluation, model.made, moves)
                 is_it = {made_by(one) for one in self._value(made)} == {model.made}
-                if condition is not None and not condition.needs_torch and is_it:
-                    asks = condition.code.replace(".accelerator.", ".cuda.")
+                if condition is not None and name_of_torch(self.evaluation, model.made) and is_it:
+                    asks = condition.replace(".accelerator.", ".cuda.")
                     return statement, f"{name}.compile()", "" if asks == "True" else asks
         return None
 

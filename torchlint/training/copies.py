@@ -181,11 +181,6 @@ class Batches:
             found.append(unit.returned.value if unit else ())
         return found
 
-    def is_whole(self, copy: DeviceCopy) -> bool:
-        """Whether what is copied is a batch as a whole, made by what is not seen."""
-        is_own = self.loader.lacks("collate_fn") or all(self.collated)
-        return self._is_item(copy) and not is_own
-
     def may_be_object(self, copy: DeviceCopy) -> bool:
         """Whether what is copied may be no tensor: a batch as a whole, or of a function's own."""
         is_sure = all(isinstance(one, Tensor) and one.sure for one in copy.value)
@@ -196,13 +191,6 @@ class Batches:
         over = [one.value for one in bound if one.kind is Bind.FOR and not one.path]
         values = (self.evaluation.value(one) for one in over)
         return any(self.evaluation.loader_of(value) == self.loader.at for value in values)
-
-    def becomes_list(self) -> bool:
-        """Whether a batch may be a tuple, which pinning makes a list, and is not taken apart."""
-        if self.loader.lacks("collate_fn"):
-            return False
-        loops = [self.evaluation.module(one.file).parent(one.node) for one in self.loader.turns]
-        return not all(isinstance(getattr(loop, "target", None), cst.Tuple) for loop in loops)
 
     @property
     def classes(self) -> list[ClassOf]:

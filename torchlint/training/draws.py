@@ -9,7 +9,8 @@ import libcst as cst
 
 from torchlint.semantics.values import Nothing, Unknown
 from torchlint.syntax.calls import last_name
-from torchlint.training.hoisting import loops_around
+from torchlint.training.between import loops
+from torchlint.training.effects import unit_around
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,11 +56,17 @@ def _maker(script: Script, call: cst.Call, taken: cst.BaseExpression | None) -> 
     index = script.module.index
     match script.connected.evaluation.bindings(taken):
         case (bound,) if bound.is_plain:
-            loop = next(loops_around(script.module, call), None)
-            is_same = loop is not None and next(loops_around(script.module, bound.node), 0) is loop
+            around = loops_around(script, call)
+            is_same = bool(around) and loops_around(script, bound.node) == around
             above = (one for one in index.ancestors(bound.node) if isinstance(one, BRANCHES))
             return bound.value if is_same and all(index.inside(call, a) for a in above) else None
     return None
+
+
+def loops_around(script: Script, node: cst.CSTNode) -> tuple[cst.CSTNode, ...]:
+    """Return the loops of a function whose turns evaluate a node, from the outside in."""
+    evaluation, file = script.connected.evaluation, script.file
+    return loops(evaluation, node, unit_around(evaluation, node, file).node, file)
 
 
 def _is_loader(script: Script, node: cst.BaseExpression) -> bool:

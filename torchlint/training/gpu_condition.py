@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -22,34 +21,22 @@ if TYPE_CHECKING:
 ANY = "torch.accelerator."
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """Code for a condition; ``needs_torch`` where it has to be imported first."""
-
-    code: str
-    needs_torch: bool = False
-
-
-def condition_for_gpu(
-    evaluation: Evaluation, at: At, copies: Iterable[DeviceCopy]
-) -> Condition | None:
+def condition_for_gpu(evaluation: Evaluation, at: At, copies: Iterable[DeviceCopy]) -> str | None:
     """Return what is true at a call where some copies go to a GPU; None where torch has no name.
 
     That is ``True`` where they certainly do, else the type of a device that is certainly bound
-    before the call, else what torch says.
+    before the call, else what torch says; torch has to be imported where it begins with ``torch.``.
     """
     copies, asked = list(copies), _asked(evaluation)
     if copies and not asked and all(_is_certain(evaluation, copy) for copy in copies):
-        return Condition("True")
+        return "True"
     name = _device(evaluation, at, copies)
     is_any = any(one.startswith(ANY) for one in asked)
     if name and not is_any:
-        return Condition(f'{name}.type == "cuda"')
+        return f'{name}.type == "cuda"'
     asks = "accelerator" if is_any else "cuda"
     torch = name_of_torch(evaluation, at)
-    if torch is None:
-        return None
-    return Condition(f"{torch or 'torch'}.{asks}.is_available()", needs_torch=not torch)
+    return None if torch is None else f"{torch or 'torch'}.{asks}.is_available()"
 
 
 def _asked(evaluation: Evaluation) -> set[str]:

@@ -10,22 +10,11 @@ import libcst as cst
 from torchlint.syntax.chains import root_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterable
 
     from torchlint.syntax.module import Module
 
 _LOADER = re.compile(r"_?(data|batch)?_?(loader|iter|dl)$", re.IGNORECASE)
-
-
-def loops_around(module: Module, node: cst.CSTNode) -> Iterator[cst.For | cst.While]:
-    """Yield the loops of a function whose turns evaluate a node, from the inside out."""
-    for above, child in module.index.climb(node):
-        if isinstance(above, (cst.FunctionDef, cst.Lambda, cst.ClassDef)):
-            return
-        if isinstance(above, (cst.For, cst.While)) and (
-            child is above.body or child is getattr(above, "test", None)
-        ):
-            yield above
 
 
 def is_unchanged(module: Module, node: cst.BaseExpression, loop: cst.For | cst.While) -> bool:
