@@ -5,7 +5,8 @@ import sys
 
 import pytest
 
-from torchlint.syntax.depth import MAX_LINKS, MAX_STRINGS, too_deep
+from torchlint.deep import with_deep_stack
+from torchlint.syntax.depth import MAX_LEVELS, too_deep
 
 # What nests or chains, as a function of how often.
 DEEP = {
@@ -74,62 +75,53 @@ FLAT = {
 
 
 # How often is surely allowed, where it is not 95 times.
-FEW = {"patterns": 8, "pattern without end": 7, "del": 14}
+FEW = {"patterns": 8, "pattern without end": 7, "del": 14, "formats": 2}
+# What libcst reads in a loop as well, or refuses at once, as CPython does.
+FREE = frozenset(
+    {
+        "minus", "comparisons", "and", "await", "for in for", "dotted import", "alternatives",
+        "strings", "formatted strings", "formats",
+    }
+)  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("make", "few"), [(make, FEW.get(name, 95)) for name, make in DEEP.items()], ids=DEEP
-)
-def test_deep(make, few):
-    text = "import torch\n" + make(1_500)
-    said = too_deep(text)
-    assert said is not None
-    assert said.startswith("line ")
-    assert too_deep("import torch\n" + make(few)) is None
+@pytest.mark.parametrize("kind", DEEP)
+def test_deep(kind):
+    text = "import torch\n" + DEEP[kind](1_500)
+    assert (with_deep_stack(lambda: too_deep(text)) is None) is (kind in FREE)
+    assert too_deep("import torch\n" + DEEP[kind](FEW.get(kind, 95))) is None
 
 
 @pytest.mark.parametrize("make", FLAT.values(), ids=FLAT)
 def test_flat(make):
-    assert too_deep("import torch\n" + make(20_000)) is None
+    assert too_deep("import torch\n" + make(5_000)) is None
 
 
 @pytest.mark.parametrize("kind", ["attributes", "sums", "conditions", "and", "strings", "elif"])
 def test_what_cpython_takes_is_taken(kind):
-    assert too_deep(DEEP[kind](500)) is None
+    assert with_deep_stack(lambda: too_deep(DEEP[kind](500))) is None
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         pytest.param(
-            "\n\r\nx = " + "(" * 300, "line 3 nests more than 200 brackets", id="brackets"
+            "\n\r\nx = " + "(" * 300, "line 3: too many nested parentheses", id="brackets"
         ),
         pytest.param(
-            "x = (a\n" + "+ a\n" * 1_500,
-            "line 1002 chains more than 1,000 operators, attributes or calls",
+            "y = 1\nx = (a\n" + "+ a\n" * 1_500 + ")",
+            "line 2 chains more than 1,000 operators, attributes or calls",
             id="links",
         ),
         pytest.param(
-            DEEP["elif"](1_500),
-            "line 2003 continues an `if` with more than 1,000 `elif`s",
-            id="elif",
-        ),
-        pytest.param(
-            "x = " + "'a' " * 4_000,
-            "line 1 puts more than 3,000 strings side by side",
-            id="strings",
+            "\nif a: del " + "(" * 20 + ")" * 20,
+            "line 2 nests more than 14 brackets after `del`",
+            id="del",
         ),
     ],
 )
 def test_where(text, said):
-    assert too_deep(text) == said
-
-
-def test_brackets_and_links_add_up():
-    inside = "a" + ".b" * 600
-    assert too_deep(f"x = [{inside}, {inside}]") is None
-    deep = f"x = {inside}" + f"({inside}" * 20 + ")" * 20
-    assert "chains more than 1,000" in str(too_deep(deep))
+    assert with_deep_stack(lambda: too_deep(text)) == said
 
 
 def test_elifs_of_several_statements_do_not_add_up():
@@ -142,16 +134,16 @@ SURVIVES = """
 import sys
 sys.path[:0] = {path!r}
 from torchlint.syntax.places import Places
-from torchlint.syntax.depth import too_deep
+from torchlint.syntax.depth import TooDeepError
 from torchlint.linter import with_deep_stack
 import libcst as cst
 def work():
     from torchlint.syntax.module import Module
     for text in {texts!r}:
-        assert too_deep(text) is None, text[:80]
         try:
             module = Module(text)
-        except cst.ParserSyntaxError:
+            module.concrete
+        except (cst.ParserSyntaxError, TooDeepError):
             print("syntax")
             continue
         places = Places(module)
@@ -168,10 +160,10 @@ def test_what_is_not_too_deep_is_parsed_and_placed_in_one_piece():
     texts = [
         *(make(FEW.get(name, 95)) for name, make in DEEP.items()),
         *(DEEP[kind](500) for kind in ("calls", "sums", "conditions", "elif", "minus")),
-        DEEP["attributes"](MAX_LINKS - 10),
+        DEEP["attributes"](MAX_LEVELS - 10),
         DEEP["parentheses"](195),
         DEEP["lists"](195),
-        "x = " + "'a' " * (MAX_STRINGS - 10),
+        *(make(1_500) for make in DEEP.values()),
         *(make(50) for make in FLAT.values()),
     ]
     code = SURVIVES.format(path=[p for p in sys.path if p], texts=texts)
@@ -181,4 +173,4 @@ def test_what_is_not_too_deep_is_parsed_and_placed_in_one_piece():
     assert done.returncode == 0, done.stderr[-2000:]
     words = done.stdout.split()
     assert len(words) == len(texts)
-    assert words.count("ok") >= len(texts) - 12
+    assert words.count("ok") >= len(texts) - len(DEEP) - 12

@@ -86,10 +86,9 @@ def takes_comment(text: str, statement: Span, offset: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class FormattedString:
-    """An f-string: where it ends, how deep its fields nest, and the comments in them."""
+    """An f-string: where it ends, and the comments in its fields."""
 
     end: int
-    depth: int
     comments: tuple[Comment, ...]
 
 
@@ -103,13 +102,12 @@ def formatted_string(text: str, start: int) -> FormattedString:
     inner: list[Comment] = []
     quote, here = _opening(text, start)
     stack = [quote]  # open f-strings (their quotes), fields ("{"; ":" in the format), brackets
-    depth = 1
     while stack:
         top = stack[-1]
         literal = top[0] in "\"':"
         found = (_LITERAL if literal else _FIELD).search(text, here)
         if found is None:
-            return FormattedString(start + 1, depth, ())
+            return FormattedString(start + 1, ())
         here = found.end()
         piece = found[0]
         if literal:
@@ -126,11 +124,10 @@ def formatted_string(text: str, start: int) -> FormattedString:
         elif piece in ")]}":
             stack.pop()
         if here < 0:
-            return FormattedString(start + 1, depth, ())
-        depth = max(depth, len(stack))
-        if depth > MAX_DEPTH:
+            return FormattedString(start + 1, ())
+        if len(stack) > MAX_DEPTH:
             break
-    return FormattedString(here, depth, tuple(inner))
+    return FormattedString(here, tuple(inner))
 
 
 def _in_literal(text: str, piece: str, here: int, stack: list[str]) -> int:

@@ -159,7 +159,9 @@ class Compilation:
             ) if moves and model.made is not None:
                 condition = condition_for_gpu(self.evaluation, model.made, moves)
                 is_it = {made_by(one) for one in self._value(made)} == {model.made}
-                if condition is not None and name_of_torch(self.evaluation, model.made) and is_it:
+                asks_torch = condition is not None and condition.startswith("torch.")
+                is_bound = not asks_torch or name_of_torch(self.evaluation, model.made)
+                if condition is not None and is_bound and is_it:
                     asks = condition.replace(".accelerator.", ".cuda.")
                     return statement, f"{name}.compile()", "" if asks == "True" else asks
         return None
