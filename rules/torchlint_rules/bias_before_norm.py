@@ -55,7 +55,7 @@ from torchlint.rule import Finding
 from torchlint.semantics.arguments import given_to
 from torchlint.semantics.values import Number, Truth
 from torchlint.syntax.scopes import Bind
-from torchlint.training.biases import freezes_norms, why_needed
+from torchlint.training.biases import why_needed
 from torchlint.training.layers import conditions_around
 from torchlint.training.trained import may_be_trained
 
@@ -88,7 +88,7 @@ def bias_before_norm(script: Script) -> Iterator[Finding]:
         made = connected.evaluation.at(layer, script.file)
         bias, is_known = bias_of(script, layer, name)
         found = taken_away(script, layer, name, made) if is_known else None
-        if found is None or not may_be_trained(connected.uses, made) or freezes_norms(connected):
+        if found is None or not may_be_trained(connected.uses, made) or connected.freezes_norms:
             continue
         norm, choice = found
         written = "False" if choice is None else by_choice(script, layer, choice)

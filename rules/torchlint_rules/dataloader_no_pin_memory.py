@@ -62,7 +62,6 @@ from torchlint.edits.fix import Fix
 from torchlint.edits.rewrites import AddArgument, AddImport, Replace, Rewrite
 from torchlint.rule import Finding, Severity
 from torchlint.semantics.values import Loaded
-from torchlint.training.datasets import makes_sparse
 from torchlint.training.frequency import Rate
 from torchlint.training.gpu_condition import condition_for_gpu
 from torchlint_rules import judging
@@ -103,7 +102,7 @@ def unpinned(script: Script, loader: Loader, batches: Batches) -> Finding | None
     is_plain = loaded is Loaded.YES
     is_told, alone = WORD in loader.arguments, loader.has_workers is False
     can_fix = not (alone and datasets.is_in_memory)
-    is_dense = not makes_sparse(script.connected.evaluation)
+    is_dense = not script.connected.makes_sparse
     proved = is_seen, is_plain, not alone, is_dense, not script.frameworks - {"ignite"}
     copies = [one for one, _ in uploads]
     wait = all(one.non_blocking for one in copies)
@@ -181,7 +180,7 @@ def fix(script: Script, loader: Loader, copies: list[DeviceCopy], is_plain: bool
         if argument.node is None or script.module.code(argument.node) != "False":
             return None
         rewrite = Replace(argument.node, condition)
-    is_sparse = loader.gives_graphs or makes_sparse(evaluation)
+    is_sparse = loader.gives_graphs or script.connected.makes_sparse
     has_workers = loader.has_workers and not loader.is_optional("num_workers")
     is_own = not loader.lacks("collate_fn")
     is_new = condition.startswith("torch.") and "torch" not in script.module.index.root.bindings

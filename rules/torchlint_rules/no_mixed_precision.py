@@ -124,9 +124,11 @@ def no_mixed_precision(script: Script) -> Iterator[Finding]:
             help=f"Try {switch.advice}, and compare the losses.",
         )
     first: dict[int, StepModel] = {}
-    for model in connected.step_models if not script.frameworks else ():
-        if computes(script, model):
-            first.setdefault(id(model.step), model)
+    models = connected.step_models if not script.frameworks else ()
+    here = {id(one.step) for one in models if one.run.file == script.file}
+    for model in models:
+        if id(model.step) in here and id(model.step) not in first and computes(script, model):
+            first[id(model.step)] = model
     for model in first.values():
         if model.run.file == script.file and connected.precisions.in_float32(model):
             yield of_step(script, model)

@@ -75,7 +75,6 @@ from torchlint.edits.rewrites import InsertAfter
 from torchlint.rule import Finding
 from torchlint.semantics.values import Device, Tensor
 from torchlint.syntax.line_layout import default_indent
-from torchlint.training.datasets import makes_sparse
 from torchlint.training.framework_switches import Switch, unset_switches
 from torchlint.training.step_models import firsts
 
@@ -103,13 +102,13 @@ def no_torch_compile(script: Script) -> Iterator[Finding]:
         yield from advice(script)
         return
     compilation = script.connected.compilation
-    models = [
-        one
-        for one in script.connected.step_models
-        if trains_on_gpu(script, one) and not compilation.is_refused(one)
-    ]
+    models = firsts(
+        script.connected.step_models,
+        script.file,
+        lambda one: trains_on_gpu(script, one) and not compilation.is_refused(one),
+    )
     since = " (from torch 2.0 on)" if script.settings.target is None else ""
-    for model in firsts(models, script.file):
+    for model in models:
         compiles = compilation.compiles(model)
         if compiles is not True:
             yield Finding(
@@ -135,7 +134,7 @@ def fix(script: Script, model: StepModel) -> Fix | None:
     models = {id(one.node) for one in script.connected.step_models if one.step is model.step}
     is_old = target is not None and target < METHOD
     is_fit = len(models) == 1 and compilation.is_whole(model)
-    if script.frameworks or is_old or not is_fit or makes_sparse(script.connected.evaluation):
+    if script.frameworks or is_old or not is_fit or script.connected.makes_sparse:
         return None
     place = compilation.place(model)
     if place is None:

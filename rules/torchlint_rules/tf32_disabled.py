@@ -107,9 +107,13 @@ def tf32_disabled(script: Script) -> Iterator[Finding]:
 def left_off(script: Script) -> Iterator[Finding]:
     """The script says nothing: matrix products are computed in full float32."""
     precisions = script.connected.precisions
-    multiply = [one for one in script.connected.step_models if products(script, one)]
+    models = firsts(
+        script.connected.step_models,
+        script.file,
+        lambda one: bool(products(script, one)) and precisions.in_float32(one),
+    )
     since = " (from torch 1.12 on)" if script.settings.target is None else ""
-    for model in firsts(filter(precisions.in_float32, multiply), script.file):
+    for model in models:
         is_large = any(is_large_product(script, part) for part in products(script, model))
         line = at_the_top(script, LINE) if is_large and not script.frameworks else None
         yield Finding(

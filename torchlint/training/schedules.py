@@ -157,12 +157,14 @@ def _has_length(evaluation: Evaluation, node: cst.CSTNode | None, file: int, dep
 def is_alone(evaluation: Evaluation, call: cst.Call, value: Value) -> bool:
     """Whether nothing else is seen to move a schedule on, or gets it and may do so."""
     mine = {one for one in value if isinstance(one, Object)}
+    held = {id(each) for each in evaluation.different if any(one in mine for one in each)}
     for other, _ in evaluation.files.of(cst.Call):
-        given: list[cst.CSTNode | None] = [arg.value for arg in other.args]
-        if last_name(other.func) == "step":
-            given = [getattr(other.func, "value", None)]
-        elif is_known(evaluation.value(other.func)):
-            continue
-        if other is not call and any(mine & {*evaluation.value(one)} for one in given):
+        is_step = last_name(other.func) == "step"
+        given = [other.func] if is_step else other.args
+        if (
+            other is not call
+            and any(id(evaluation.value(getattr(one, "value", None))) in held for one in given)
+            and (is_step or not is_known(evaluation.value(other.func)))
+        ):
             return False
     return True

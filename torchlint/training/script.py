@@ -20,11 +20,12 @@ from torchlint.semantics.values import Device, Library, Text
 from torchlint.syntax.chains import dotted
 from torchlint.training.allocations import MAKERS, Allocation, allocations, holders_of
 from torchlint.training.asked import Asked
+from torchlint.training.biases import freezes_norms
 from torchlint.training.carriers import Carriers
 from torchlint.training.compilation import Compilation
 from torchlint.training.conventions import suggested
 from torchlint.training.copies import Batches, all_copies
-from torchlint.training.datasets import Datasets, datasets_of
+from torchlint.training.datasets import Datasets, datasets_of, makes_sparse
 from torchlint.training.effects import Effects
 from torchlint.training.frequency import Frequencies, Frequency
 from torchlint.training.gradients import are_written
@@ -134,6 +135,8 @@ class Connected:
     layers = cached_property(lambda self: Layers(self.uses))
     asked = cached_property(lambda self: Asked(self.evaluation, self.frequencies.effects))
     step_models = cached_property(lambda self: step_models(self.steps) if self.uses_gpu else ())
+    freezes_norms = cached_property(freezes_norms)
+    makes_sparse = cached_property(lambda self: makes_sparse(self.evaluation))
     set_switches = cached_property(lambda self: settings(self.evaluation))
     parts = cached_property(lambda self: Parts(self.evaluation))
     precisions = cached_property(lambda self: Precisions(self.evaluation, self.uses, self.parts))

@@ -11,7 +11,7 @@ from torchlint.semantics.values import Device, Instance, Object, Tensor
 from torchlint.training.steps import Role
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from torchlint.semantics.values import At, Value
     from torchlint.training.steps import Member, Region, Steps
@@ -45,13 +45,19 @@ def step_models(steps: Steps) -> tuple[StepModel, ...]:
     return tuple(found.values())
 
 
-def firsts(models: Iterable[StepModel], file: int) -> list[StepModel]:
-    """Return the first model of each step, where it is made in a file, each once."""
-    steps: dict[int, StepModel] = {}
+def firsts(
+    models: Iterable[StepModel], file: int, counts: Callable[[StepModel], bool]
+) -> list[StepModel]:
+    """Return the first model of each step that counts, where it is made in a file, each once."""
+    here = {id(one.step) for one in models if one.file == file}
+    steps = set[int]()
     found: dict[int, StepModel] = {}
     for one in models:
-        if steps.setdefault(id(one.step), one) is one and one.file == file:
-            found.setdefault(id(one.node), one)
+        step = id(one.step)
+        if step in here and step not in steps and counts(one):
+            steps.add(step)
+            if one.file == file:
+                found.setdefault(id(one.node), one)
     return list(found.values())
 
 

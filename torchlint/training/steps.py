@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import libcst as cst
 
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from torchlint.training.between import Condition
     from torchlint.training.effects import CallSite, Effects
     from torchlint.training.frequency import Frequencies
+
+    _Part: TypeAlias = tuple["Role", cst.BaseExpression, Value]
 
 DEEPEST = 5  # calls from the step
 
@@ -144,6 +146,8 @@ class Steps:
         self.frequencies, self.evaluation = frequencies, frequencies.evaluation
         self.effects = frequencies.effects
         self._regions: dict[At, Region] = {}
+        self._orders: dict[int, tuple[CallSite, ...]] = {}  # by what runs of a function
+        self._parts: dict[int, _Part | None] = {}  # by sites
 
     def __iter__(self) -> Iterator[Region]:
         """Yield the steps: loops that are in no other step, and functions that nobody calls."""
@@ -213,6 +217,11 @@ class Steps:
 
     def _in_order(self, way: _Way) -> Iterator[CallSite]:
         """Yield calls in the order in which they end: arguments before what gets them."""
+        if id(way.outer) not in self._orders:
+            self._orders[id(way.outer)] = tuple(self._ordered(way))
+        yield from self._orders[id(way.outer)]
+
+    def _ordered(self, way: _Way) -> Iterator[CallSite]:
         index = self.evaluation.index(way.unit.at.file)
         is_whole = way.outer is way.unit.node
         sites = self.effects.sites[way.unit.at]
@@ -226,10 +235,24 @@ class Steps:
         yield from reversed(open_)
 
     def _member(self, way: _Way, site: CallSite) -> Member | None:
-        call, evaluation, file = site.node, self.evaluation, way.unit.at.file
+        if id(site) not in self._parts:
+            self._parts[id(site)] = self._part(site, way.unit)
+        part = self._parts[id(site)]
+        if part is None:
+            return None
+        role, whose, by = part
+        call, on = site.node, self._through(way, site.node, way.unit)
+        owner, name = self.evaluation.value(whose), (way.unit.at, dotted(whose))
+        return Member(
+            role, call, way.unit.at.file, owner, name, by, on.path, on.loops, on.conditions
+        )
+
+    def _part(self, site: CallSite, unit: Unit) -> _Part | None:
+        """Return what a call does in a step, to what, and what it does that by."""
+        call, evaluation = site.node, self.evaluation
         whose = call.func.value if isinstance(call.func, cst.Attribute) else call.func
         by: Value = ()
-        role = self._role(site, evaluation.value(whose), way.unit)
+        role = self._role(site, evaluation.value(whose), unit)
         if role is Role.FORWARD:
             whose = call.func
         if call.args and (
@@ -239,11 +262,7 @@ class Steps:
             by, whose = evaluation.value(whose), call.args[0].value
         if role is None and not site.targets and (given := self._handed_on(call)):
             role, whose = Role.UNSEEN, given[0]
-        if role is None:
-            return None
-        name, on = (way.unit.at, dotted(whose)), self._through(way, call, way.unit)
-        owner = evaluation.value(whose)
-        return Member(role, call, file, owner, name, by, on.path, on.loops, on.conditions)
+        return None if role is None else (role, whose, by)
 
     def _role(self, site: CallSite, owner: Value, unit: Unit) -> Role | None:
         func = site.node.func
