@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from eager_tools import eager_path
 
 from torchlint.bench import command
 from torchlint.bench.model import Arm, Check, Measured, Pair, Row
@@ -22,6 +23,7 @@ from torchlint.rule import Level, Needs
 from torchlint.verify.model import Interval, Machine
 
 ROOT = Path(__file__).parents[2]
+PATH = eager_path(os.pathsep.join((str(ROOT), str(ROOT / "rules"))))
 MACHINE = Machine(
     python="3.11", torch="2.13", device="CPU", cuda=None, driver=None, cpu="AMD", cores=2,
     threads=1, system="Linux", load=(0.0, 0.0, 0.0), pressure=None,
@@ -29,10 +31,9 @@ MACHINE = Machine(
 
 
 def call(*words, **environment):
-    path = os.pathsep.join((str(ROOT), str(ROOT / "rules")))
     return subprocess.run(
         [sys.executable, "-m", "torchlint", "bench", *words],
-        env={**os.environ, "PYTHONPATH": path, **environment},
+        env={**os.environ, "PYTHONPATH": PATH, **environment},
         capture_output=True,
         text=True,
         check=False,
@@ -99,10 +100,9 @@ def test_a_python_without_torch_is_named(tmp_path):
 
 
 def test_an_ended_bench_leaves_nothing_behind(scratch):
-    path = os.pathsep.join((str(ROOT), str(ROOT / "rules")))
     process = subprocess.Popen(
         [sys.executable, "-m", "torchlint", "bench", "TL602", "--device", "cpu"],
-        env={**os.environ, "PYTHONPATH": path}, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": PATH}, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
     while not (made := left_over(scratch)) and process.poll() is None:
         time.sleep(0.05)
@@ -147,6 +147,7 @@ def test_programs_that_go_wrong_are_told_apart(monkeypatch, capsys):
         Row("BAD", "a-rule", "", "step", "", "", None, Level.E0, broken="the habit is missing"),
     ]
     monkeypatch.setattr(command, "rows", lambda *_, **__: rows)
+    monkeypatch.setenv("PYTHONPATH", eager_path(os.environ.get("PYTHONPATH", "")))
     options = {"device": "cpu", "time_budget": "10s", "python": None, "json": None, "html": None,
                "color": "never", "quiet": True, "quick": True}  # fmt: skip
     before = signal.getsignal(signal.SIGTERM)

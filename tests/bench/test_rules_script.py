@@ -13,6 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from eager_tools import eager_path
 
 from torchlint.bench import kept
 from torchlint.bench.model import Row
@@ -50,7 +51,7 @@ def start(tmp_path):
     (tmp_path / "scratch").mkdir()
     environment = {
         **os.environ,
-        "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "rules"))),
+        "PYTHONPATH": eager_path(os.pathsep.join((str(ROOT), str(ROOT / "rules")))),
         "TMPDIR": str(tmp_path / "scratch"),
     }
     started = []

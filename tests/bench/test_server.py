@@ -9,6 +9,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from eager_tools import eager_path
 
 from torchlint.bench import process
 from torchlint.bench.model import Row
@@ -33,6 +34,7 @@ def server(tmp_path_factory):
     """Its own folder for temporary files, and no more than one import of torch."""
     patch = pytest.MonkeyPatch()
     patch.setenv("TMPDIR", str(tmp_path_factory.mktemp("scratch")))
+    patch.setenv("PYTHONPATH", eager_path(os.environ.get("PYTHONPATH", "")))
     found = process.Server(Path(sys.executable), dict(os.environ))
     yield found
     found.close()

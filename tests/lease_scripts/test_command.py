@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import evidence
 import pytest
+from eager_tools import eager_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -63,7 +64,10 @@ class Command:
         return subprocess.Popen(
             [sys.executable, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             text=True, stdin=subprocess.DEVNULL,
-            env={**os.environ, "TORCHLINT_TEST_MARK": str(self.out)},
+            env={
+                **os.environ, "TORCHLINT_TEST_MARK": str(self.out),
+                "PYTHONPATH": eager_path(os.environ.get("PYTHONPATH", "")),
+            },
         )  # fmt: skip
 
     def run(self, *options: str) -> tuple[int, str]:

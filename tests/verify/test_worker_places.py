@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
+from eager_tools import EAGER, eager_path
 from worker_tools import TOY, Project
 
 from torchlint.verify.model import Bounds
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 REFUSED = "torchlint verify keeps the project as it is"
+QUICKER = "import eager_torch\neager_torch.install()\n"  # as the sitecustomize does that they hide
 
 
 @pytest.fixture
@@ -126,7 +133,7 @@ def test_the_files_that_were_imported_are_those_of_the_copy(project) -> None:
 
 def test_paths_into_the_users_tree_lead_to_the_copy(tmp_path) -> None:
     source = tmp_path / "original" / "src"
-    project = Project(tmp_path, {"PYTHONPATH": str(source)})
+    project = Project(tmp_path, {"PYTHONPATH": eager_path(str(source))})
     project.write("src/package/__init__.py", "")
     (source / "package" / "__init__.py").write_text("raise SystemExit('the original')")
     record = project.run(TOY + "import package\nstep()\n").only
@@ -141,11 +148,17 @@ def test_what_only_the_users_tree_has_is_named(tmp_path) -> None:
     assert str(project.original / "own.py") in record.modules
 
 
-def test_the_users_own_sitecustomize_runs_too(tmp_path) -> None:
+def with_sitecustomize(tmp_path: Path, text: str) -> tuple[Project, Path]:
+    """Return a project whose user has a sitecustomize, and the folder of that."""
     folder = tmp_path / "site"
     folder.mkdir()
-    (folder / "sitecustomize.py").write_text("import sys\nsys.own = __file__, __name__\n")
-    project = Project(tmp_path, {"PYTHONPATH": str(folder)})
+    (folder / "sitecustomize.py").write_text(QUICKER + text)
+    return Project(tmp_path, {"PYTHONPATH": os.pathsep.join((str(folder), str(EAGER)))}), folder
+
+
+def test_the_users_own_sitecustomize_runs_too(tmp_path) -> None:
+    own = "import sys\nsys.own = __file__, __name__\n"
+    project, folder = with_sitecustomize(tmp_path, own)
     ran = project.run(
         TOY
         + """
@@ -218,10 +231,7 @@ while True:
 
 
 def test_another_tracer_is_left_alone(tmp_path) -> None:
-    folder = tmp_path / "site"
-    folder.mkdir()
-    (folder / "sitecustomize.py").write_text("import sys\nsys.settrace(lambda *_: None)\n")
-    project = Project(tmp_path, {"PYTHONPATH": str(folder)})
+    project, _ = with_sitecustomize(tmp_path, "import sys\nsys.settrace(lambda *_: None)\n")
     script = TOY + "import sys\nprint(sys.gettrace().__module__)\nstep()\n"
     ran = project.run(script, lines={"train.py": frozenset({4})})
     assert ran.out == "sitecustomize\n"
