@@ -43,6 +43,7 @@ def test_the_schema_is_one() -> None:
 REPORTS = [cpu_report, cuda_report, interrupted_report, group_report, unproved_report]
 
 
+@pytest.mark.uncounted
 @pytest.mark.parametrize("make", REPORTS)
 def test_reports_are_as_the_schema_says(make) -> None:
     jsonschema.validate(read(make()), SCHEMA, cls=jsonschema.Draft202012Validator)
@@ -94,6 +95,7 @@ def test_contents_of_files_stay_out() -> None:
     assert content["lines"] == {"train.py": [12, 29]}
 
 
+@pytest.mark.uncounted
 def test_a_reader_of_the_former_schema_is_not_misled_and_finds_nothing_required_anew() -> None:
     """The version stays: older reports have neither of the keys that came with groups."""
     content = read(cpu_report())
