@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Giver: TypeAlias = "At | str"
 
-REPLACES, ENDS = 20, 30  # runs of a scope up to which it replaces, and after which it rests
+REPLACES, ENDS = 4, 30
 
 
 @dataclass(slots=True, eq=False)
@@ -42,7 +42,7 @@ class Cell:
         if before is value:
             return False
         self.given[giver] = value
-        union = sets.all(self.given.values()) if len(self.given) > 1 else value
+        union = sets.union(self.value, value) if before is None else sets.all(self.given.values())
         changed = union is not self.value
         self.value = union
         return changed

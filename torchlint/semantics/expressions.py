@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -48,15 +49,21 @@ def _name(run: Run, node: cst.Name) -> Value:
     return run.name(node)
 
 
-def _number(run: Run, node: cst.Integer | cst.Float) -> Value:
+@lru_cache(maxsize=4096)
+def _literal(text: str) -> object:
     try:
-        return run.one(Number(ast.literal_eval(node.value)))
+        return ast.literal_eval(text)
     except (ValueError, SyntaxError):
-        return run.one(Number())
+        return None
+
+
+def _number(run: Run, node: cst.Integer | cst.Float) -> Value:
+    value = _literal(node.value)
+    return run.one(Number(value if isinstance(value, (int, float)) else None))
 
 
 def _string(run: Run, node: cst.SimpleString) -> Value:
-    value = node.evaluated_value
+    value = _literal(node.value)
     return run.one(Text(value) if isinstance(value, str) else Unknown())
 
 

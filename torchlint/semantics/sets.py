@@ -41,7 +41,7 @@ class Sets:
     """The values of one evaluation."""
 
     def __init__(self) -> None:
-        self._alternatives: dict[Alternative, Alternative] = {}
+        self._ones: dict[Alternative, Value] = {}
         self._keys: dict[int, tuple[int, str]] = {}  # of alternatives, by identity
         self._values: dict[tuple[int, ...], Value] = {(): NEVER}
         self._unions: dict[tuple[int, int], Value] = {}
@@ -50,7 +50,10 @@ class Sets:
 
     def one(self, alternative: Alternative) -> Value:
         """Return the value that is one alternative."""
-        return self._set([self._interned(alternative)])
+        found = self._ones.get(alternative)
+        if found is None:
+            found = self._ones[alternative] = (alternative,)
+        return found
 
     def of(self, alternatives: Iterable[Alternative]) -> Value:
         """Return the value that is one of some alternatives, within the bounds."""
@@ -111,15 +114,18 @@ class Sets:
     # -- interning and bounds ----------------------------------------------------------------
 
     def _interned(self, alternative: Alternative) -> Alternative:
-        found = self._alternatives.get(alternative)
+        return self.one(alternative)[0]
+
+    def _key(self, interned: Alternative) -> tuple[int, str]:
+        found = self._keys.get(id(interned))
         if found is None:
-            found = self._alternatives[alternative] = alternative
-            self._keys[id(found)] = _ORDER[type(found)], repr(found)
+            found = self._keys[id(interned)] = _ORDER[type(interned)], repr(interned)
         return found
 
     def _set(self, alternatives: list[Alternative]) -> Value:
-        if len(alternatives) > 1:
-            alternatives.sort(key=lambda one: self._keys[id(one)])
+        if len(alternatives) == 1:
+            return self._ones[alternatives[0]]
+        alternatives.sort(key=self._key)
         key = tuple(map(id, alternatives))
         found = self._values.get(key)
         if found is None:
@@ -136,7 +142,7 @@ class Sets:
         found = list({id(one): one for one in map(self._interned, found)}.values())
         if len(found) <= MOST:
             return found
-        found.sort(key=lambda one: self._keys[id(one)])
+        found.sort(key=self._key)
         unknown = self.unknown[0]
         return [unknown, *[one for one in found if one is not unknown][: MOST - 1]]
 
