@@ -112,9 +112,17 @@ class Evaluation:
             waiting = [unit for unit in self.units.values() if not unit.runs]
             if not waiting:
                 return
-            for unit in sorted(waiting, key=lambda unit: unit.at):
+            functions = [unit for unit in waiting if self.class_around(unit) is None]
+            for unit in sorted(functions or waiting, key=self._rank):
                 if not unit.runs:
                     self.run_unit(unit)
+
+    def _rank(self, unit: Unit) -> tuple[int, int, int]:
+        """What comes last comes first, it calls what comes before; methods keep their order."""
+        importer = -self.units[At(unit.at.file, 0)].order
+        cls = self.class_around(unit)
+        above = unit.at if cls is None else cls.at
+        return importer, -above.number, unit.at.number
 
     # -- running -----------------------------------------------------------------------------
 
