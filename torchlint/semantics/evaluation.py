@@ -212,6 +212,16 @@ class Evaluation:
         return tuple({id(value): value for value in self.values.values()}.values())
 
     @cached_property
+    def met(self) -> tuple[Alternative, ...]:
+        """All that expressions may be, each once."""
+        return tuple({id(one): one for value in self.different for one in value}.values())
+
+    @cached_property
+    def named(self) -> frozenset[str]:
+        """What libraries have that is named anywhere."""
+        return frozenset(one.name for one in self.met if isinstance(one, Library))
+
+    @cached_property
     def _called(self) -> dict[str, list[cst.Call]]:
         found: dict[str, list[cst.Call]] = {}
         for call, _ in self.files.of(cst.Call):

@@ -41,12 +41,7 @@ def condition_for_gpu(evaluation: Evaluation, at: At, copies: Iterable[DeviceCop
 
 def _asked(evaluation: Evaluation) -> set[str]:
     """Return what the connected files ask to know which device there is."""
-    return {
-        one.name
-        for call, _ in evaluation.files.of(cst.Call)
-        for one in evaluation.value(call.func)
-        if isinstance(one, Library) and (one.name in AVAILABLE or one.name.startswith(ANY))
-    }
+    return {one for one in evaluation.named if one in AVAILABLE or one.startswith(ANY)}
 
 
 def _is_certain(evaluation: Evaluation, copy: DeviceCopy) -> bool:

@@ -16,7 +16,7 @@ import libcst as cst
 from torchlint.preferences import DEFAULT, Preferences
 from torchlint.semantics.evaluation import Evaluation
 from torchlint.semantics.names import PACKAGES
-from torchlint.semantics.values import Device, Library, Text
+from torchlint.semantics.values import Device, Text
 from torchlint.syntax.chains import dotted
 from torchlint.training.allocations import MAKERS, Allocation, allocations, holders_of
 from torchlint.training.asked import Asked
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from packaging.version import Version
 
     from torchlint.semantics.files import Files
-    from torchlint.semantics.values import Alternative, At, Value
+    from torchlint.semantics.values import At, Value
     from torchlint.syntax.module import Module
 
 
@@ -174,23 +174,12 @@ class Connected:
         return any(method in one.methods for one in self.evaluation.classes)
 
     @cached_property
-    def _met(self) -> tuple[Alternative, ...]:
-        """All that expressions in them may be, each once."""
-        values = self.evaluation.different
-        return tuple({id(one): one for value in values for one in value}.values())
-
-    @cached_property
-    def _names(self) -> frozenset[str]:
-        """What libraries have that is named in them."""
-        return frozenset(one.name for one in self._met if isinstance(one, Library))
-
-    @cached_property
     def uses_gpu(self) -> bool:
         """Whether anything in them is seen to be on a GPU, to go there, or to ask for one."""
         return (
-            any(name.startswith(ACCELERATORS) for name in self._names)
+            any(name.startswith(ACCELERATORS) for name in self.evaluation.named)
             or any(self.files.attributes("cuda"))  # ``x.cuda()``
-            or any(getattr(one, "device", None) is Device.CUDA for one in self._met)
+            or any(getattr(one, "device", None) is Device.CUDA for one in self.evaluation.met)
         )
 
     def host_reads(self, file: int) -> tuple[HostRead, ...]:
@@ -214,17 +203,17 @@ class Connected:
     @cached_property
     def may_use_mps(self) -> bool:
         """Whether anything in them names the GPU of Apple, which has no float64."""
-        is_named = any(name.startswith(MPS) for name in self._names)
+        is_named = any(name.startswith(MPS) for name in self.evaluation.named)
         return is_named or any(text.partition(":")[0] == "mps" for text in self._texts())
 
     @cached_property
     def uses_several_gpus(self) -> bool:
         """Whether anything in them names another GPU than the first, or chooses one by a number."""
         others = {name.partition("cuda:")[2] for name in self._texts()} - {"", "0"}
-        return bool(others | (self._names & CHOOSES_GPU))
+        return bool(others | (self.evaluation.named & CHOOSES_GPU))
 
     def _texts(self) -> Iterator[str]:
-        return (one.value for one in self._met if isinstance(one, Text) and one.value)
+        return (one.value for one in self.evaluation.met if isinstance(one, Text) and one.value)
 
     def calls(self, name: str) -> bool:
         """Whether any of the files calls something of a library."""
