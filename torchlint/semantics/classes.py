@@ -46,6 +46,8 @@ class Classes:
 
     def __init__(self) -> None:
         self._found: dict[At, ClassOf] = {}
+        self._lineages: dict[At, list[ClassOf]] = {}
+        self._kinds: dict[At, str] = {}
 
     def __iter__(self) -> Iterator[ClassOf]:
         return iter(self._found.values())
@@ -58,12 +60,18 @@ class Classes:
                 one.name.value: one for one in node.body.body if isinstance(one, cst.FunctionDef)
             }
             found = self._found[at] = ClassOf(at, node, module, methods=methods)
+            self._forget()
         if found.bases != bases:
             found.bases = bases
+            self._forget()
             for base in self._own(found):
                 if found not in base.heirs:
                     base.heirs.append(found)
         return found
+
+    def _forget(self) -> None:
+        self._lineages.clear()
+        self._kinds.clear()
 
     def of(self, at: At) -> ClassOf | None:
         """Return a class by its definition, None where that did not run yet."""
@@ -77,11 +85,13 @@ class Classes:
 
     def lineage(self, at: At) -> list[ClassOf]:
         """Return the class and those of the project that it extends, nearest first."""
-        first = self._found.get(at)
-        found = [first] if first else []
-        for one in found:
-            found += [base for base in self._own(one) if base not in found]
-        return found
+        known = self._lineages.get(at)
+        if known is None:
+            first = self._found.get(at)
+            known = self._lineages[at] = [first] if first else []
+            for one in known:
+                known += [base for base in self._own(one) if base not in known]
+        return known
 
     def library_bases(self, at: At) -> list[str]:
         """Return the names of classes of libraries that a class extends, by way of others too."""
@@ -109,7 +119,11 @@ class Classes:
 
     def kind(self, at: At) -> str:
         """Return what a class makes by what it extends: a "module", a "dataset" ..., or ""."""
-        return next((kind for base in self.library_bases(at) if (kind := kind_of(base))), "")
+        known = self._kinds.get(at)
+        if known is None:
+            kinds = map(kind_of, self.library_bases(at))
+            known = self._kinds[at] = next(filter(None, kinds), "")
+        return known
 
     def method(self, at: At, name: str) -> tuple[ClassOf, cst.FunctionDef] | None:
         """Return a method and the class that defines it."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -49,21 +47,9 @@ def _name(run: Run, node: cst.Name) -> Value:
     return run.name(node)
 
 
-@lru_cache(maxsize=4096)
-def _literal(text: str) -> object:
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        return None
-
-
-def _number(run: Run, node: cst.Integer | cst.Float) -> Value:
-    value = _literal(node.value)
-    return run.one(Number(value if isinstance(value, (int, float)) else None))
-
-
 def _string(run: Run, node: cst.SimpleString) -> Value:
-    value = _literal(node.value)
+    is_plain = not node.prefix and "\\" not in node.value  # else Python's own parser reads it
+    value = node.raw_value if is_plain else node.evaluated_value
     return run.one(Text(value) if isinstance(value, str) else Unknown())
 
 
@@ -218,8 +204,8 @@ EXPRESSIONS: dict[type, Expression] = {
     cst.Name: _name,
     cst.Attribute: lambda run, node: attribute(run, node, run.value(node.value), node.attr.value),
     cst.Call: call,
-    cst.Integer: _number,
-    cst.Float: _number,
+    cst.Integer: lambda run, node: run.one(Number(int(node.value, 0))),
+    cst.Float: lambda run, node: run.one(Number(float(node.value))),
     cst.Imaginary: lambda run, _: run.one(Number()),
     cst.SimpleString: _string,
     cst.ConcatenatedString: _joined,

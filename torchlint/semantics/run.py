@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from torchlint.semantics.cells import Cell
-from torchlint.semantics.values import NEVER, Alternative, Library, Truth, Value
+from torchlint.semantics.values import NEVER, Alternative, At, Library, Truth, Value
 from torchlint.syntax.scopes import ScopeKind
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from torchlint.semantics.cells import Unit
     from torchlint.semantics.evaluation import Evaluation
-    from torchlint.semantics.values import At
     from torchlint.syntax.scopes import Binding, Scope
 
 Key: TypeAlias = "str | tuple[str, int]"  # of comprehensions and class bodies with their number
@@ -75,10 +74,10 @@ class Run:
 
     def execute(self, node: cst.CSTNode) -> None:
         """Run a statement."""
-        if self.is_alive:
-            self.evaluation.dead.discard(id(node))
-        else:
+        if not self.is_alive:
             self.evaluation.dead.add(id(node))
+        elif self.evaluation.dead:
+            self.evaluation.dead.discard(id(node))
         handler = self._statements.get(type(node))
         if handler is not None:
             handler(self, node)
@@ -90,7 +89,7 @@ class Run:
 
     def at(self, node: cst.CSTNode) -> At:
         """Return which node it is."""
-        return self.evaluation.at(node, self.unit.at.file)
+        return At(self.unit.at.file, self.index.order(node))
 
     def one(self, alternative: Alternative) -> Value:
         """Return the value that is one alternative."""

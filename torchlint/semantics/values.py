@@ -193,6 +193,10 @@ class Sequence:
     element: Value
     made: At | None
 
+    def __hash__(self) -> int:
+        """Hash what is held by identity: equal values of one evaluation are identical."""
+        return hash((self.kind, self.made, id(self.element), *map(id, self.elements or ())))
+
 
 @dataclass(frozen=True, slots=True)
 class Dictionary:
@@ -201,6 +205,10 @@ class Dictionary:
     entries: tuple[tuple[str, Value], ...]
     element: Value
     made: At | None
+
+    def __hash__(self) -> int:
+        """Hash what is held by identity, as above."""
+        return hash((self.made, id(self.element), *((key, id(part)) for key, part in self.entries)))
 
 
 @dataclass(frozen=True, slots=True)
