@@ -51,7 +51,7 @@ def autocasting(script: Script, step: Region, plain: PlainStep) -> tuple[Rewrite
 def switched_on(script: Script, step: Region, call: cst.Call) -> str | None:
     """Return the argument that switches it off where the script runs without CUDA, if it may."""
     connected = script.connected
-    copies = [one for one in connected.copies if one.is_upload and one.file == script.file]
+    copies = [one for one in connected.uploads if one.file == script.file]
     owners = [one for run in step.of(Role.FORWARD) for one in run.owner]
     copies += moves_of(connected.uses, filter(None, map(made_by, owners)))
     at = connected.evaluation.at(call, script.file)

@@ -45,5 +45,5 @@ for x in second:
     assert [copy.non_blocking is not None for copy in copies] == [True, False]
     first, second = loaders(evaluation)
     assert (len(first.passes), len(second.passes)) == (1, 1)
-    found = [Batches(evaluation, one, copies).uploads() for one in (first, second)]
+    found = [Batches(evaluation, one, copies[:1]).uploads() for one in (first, second)]
     assert found == [[(copies[0], Loaded.YES)], []]

@@ -20,17 +20,20 @@ from torchlint.syntax.text import Edit
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from torchlint.syntax.index import Index
     from torchlint.syntax.module import Module
 
 MAX_LINE = 100
 
+Simple: TypeAlias = cst.Import | cst.ImportFrom
 Top: TypeAlias = cst.SimpleStatementLine | cst.BaseCompoundStatement
 
 
 def add(places: Places, wanted: Iterable[tuple[str, str | None]]) -> Sequence[Edit]:
     """Return the edits that import each module, or a name from it, where the file does not."""
-    body = places.module.tree.body
-    simple = [node for statement in body for node in _simple_imports(statement)]
+    body, index = places.module.tree.body, places.module.index
+    found: list[Simple] = [*index.of(cst.Import), *index.of(cst.ImportFrom)]
+    simple = [one for one in sorted(found, key=index.order) if _is_top(index, one)]
     edits: list[Edit] = []
     lines: dict[int, tuple[cst.CSTNode | None, list[str]]] = {}
     for module, name in dict.fromkeys(wanted):
@@ -84,13 +87,19 @@ def is_import(statement: cst.CSTNode) -> bool:
     return False
 
 
-def _simple_imports(statement: cst.CSTNode) -> list[cst.Import | cst.ImportFrom]:
+def _is_top(index: Index, node: cst.CSTNode) -> bool:
+    """Whether no statement is around one of a line."""
+    line = index.parent(node)
+    return line is not None and isinstance(index.parent(line), cst.Module)
+
+
+def _simple_imports(statement: cst.CSTNode) -> list[Simple]:
     if not isinstance(statement, cst.SimpleStatementLine):
         return []
     return [small for small in statement.body if isinstance(small, cst.Import | cst.ImportFrom)]
 
 
-def _imports(node: cst.Import | cst.ImportFrom, module: str, name: str | None) -> bool:
+def _imports(node: Simple, module: str, name: str | None) -> bool:
     """Whether the import binds what is wanted under its own name."""
     if isinstance(node, cst.Import):
         found = [dotted(alias.name) for alias in node.names if alias.asname is None]
@@ -104,9 +113,7 @@ def _origin(node: cst.ImportFrom) -> str:
     return "." * len(node.relative) + (dotted(node.module) if node.module else "")
 
 
-def _join(
-    places: Places, simple: list[cst.Import | cst.ImportFrom], module: str, name: str
-) -> Edit | None:
+def _join(places: Places, simple: list[Simple], module: str, name: str) -> Edit | None:
     """Return the edit that puts the name behind those of a simple ``from module import ...``."""
     for node in simple:
         if not isinstance(node, cst.ImportFrom) or _origin(node) != module:

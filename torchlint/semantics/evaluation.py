@@ -42,6 +42,7 @@ from torchlint.semantics.values import (
     Object,
     Place,
     Sequence,
+    Text,
     Value,
 )
 
@@ -220,6 +221,11 @@ class Evaluation:
     def named(self) -> frozenset[str]:
         """What libraries have that is named anywhere."""
         return frozenset(one.name for one in self.met if isinstance(one, Library))
+
+    @cached_property
+    def texts(self) -> frozenset[str]:
+        """All strings that are met."""
+        return frozenset(one.value for one in self.met if isinstance(one, Text) and one.value)
 
     @cached_property
     def _called(self) -> dict[str, list[cst.Call]]:

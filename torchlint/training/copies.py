@@ -58,6 +58,7 @@ class DeviceCopy:
     targets: frozenset[Device]
     where: cst.BaseExpression | None
     non_blocking: cst.BaseExpression | None
+    is_certain: bool  # it goes to a GPU, under no condition in its function
 
     @property
     def is_upload(self) -> bool:
@@ -98,7 +99,21 @@ def all_copies(evaluation: Evaluation) -> Several[DeviceCopy]:
         found = targets_of(evaluation, call, func.attr.value)
         if found is not None:
             flag, value = _non_blocking(evaluation, call), evaluation.value(func.value)
-            yield DeviceCopy(call, file, func.value, value, *found, flag)
+            is_certain = _is_certain(evaluation, call, file, found[0])
+            yield DeviceCopy(call, file, func.value, value, *found, flag, is_certain)
+
+
+def _is_certain(
+    evaluation: Evaluation, call: cst.Call, file: int, targets: frozenset[Device]
+) -> bool:
+    if targets != {Device.CUDA}:
+        return False
+    for above in evaluation.index(file).ancestors(call):
+        if isinstance(above, (cst.FunctionDef, cst.Lambda)):
+            break
+        if isinstance(above, (cst.If, cst.IfExp)):
+            return False
+    return True
 
 
 def moves_of(uses: Uses, models: Iterable[At]) -> tuple[DeviceCopy, ...]:
@@ -115,7 +130,8 @@ def moves_of(uses: Uses, models: Iterable[At]) -> tuple[DeviceCopy, ...]:
         targets = targets_of(uses.evaluation, call.node, call.name)
         if targets is not None and isinstance(call.node.func, cst.Attribute):
             model = call.node.func.value
-            found.append(DeviceCopy(call.node, call.file, model, (), *targets, None))
+            is_certain = _is_certain(uses.evaluation, call.node, call.file, targets[0])
+            found.append(DeviceCopy(call.node, call.file, model, (), *targets, None, is_certain))
     return tuple(sorted(found, key=lambda one: uses.evaluation.at(one.node, one.file)))
 
 
@@ -166,7 +182,7 @@ class Batches:
 
     evaluation: Evaluation
     loader: Loader
-    copies: tuple[DeviceCopy, ...]
+    copies: tuple[DeviceCopy, ...]  # that may go from the host to a GPU
 
     @property
     def collated(self) -> list[Value]:
@@ -208,12 +224,11 @@ class Batches:
         pinned = [one for one in self.classes if self.is_pinned(one)]
         found: list[tuple[DeviceCopy, Loaded]] = []
         for copy in self.copies:
-            if copy.is_upload:
-                loaded = copy.loaded(self.loader.at)
-                if any(self._is_of(copy, one) for one in pinned):
-                    loaded = max(loaded, Loaded.PERHAPS)
-                if loaded is not Loaded.NO:
-                    found.append((copy, loaded))
+            loaded = copy.loaded(self.loader.at)
+            if any(self._is_of(copy, one) for one in pinned):
+                loaded = max(loaded, Loaded.PERHAPS)
+            if loaded is not Loaded.NO:
+                found.append((copy, loaded))
         return found
 
     def is_pinned(self, cls: ClassOf) -> bool | None:
@@ -225,7 +240,7 @@ class Batches:
 
     def parts_of(self, cls: ClassOf) -> list[DeviceCopy]:
         """Return the copies of parts of the objects of a class to a GPU."""
-        return [one for one in self.copies if one.is_upload and self._is_of(one, cls)]
+        return [one for one in self.copies if self._is_of(one, cls)]
 
     def _is_of(self, copy: DeviceCopy, cls: ClassOf) -> bool:
         if not isinstance(copy.tensor, cst.Attribute):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.semantics.values import Device, Library, Place
+from torchlint.semantics.values import Library, Place
 from torchlint.syntax.scopes import Bind
 from torchlint.training.guards import AVAILABLE
 
@@ -28,7 +28,7 @@ def condition_for_gpu(evaluation: Evaluation, at: At, copies: Iterable[DeviceCop
     before the call, else what torch says; torch has to be imported where it begins with ``torch.``.
     """
     copies, asked = list(copies), _asked(evaluation)
-    if copies and not asked and all(_is_certain(evaluation, copy) for copy in copies):
+    if copies and not asked and all(copy.is_certain for copy in copies):
         return "True"
     name = _device(evaluation, at, copies)
     is_any = any(one.startswith(ANY) for one in asked)
@@ -42,16 +42,6 @@ def condition_for_gpu(evaluation: Evaluation, at: At, copies: Iterable[DeviceCop
 def _asked(evaluation: Evaluation) -> set[str]:
     """Return what the connected files ask to know which device there is."""
     return {one for one in evaluation.named if one in AVAILABLE or one.startswith(ANY)}
-
-
-def _is_certain(evaluation: Evaluation, copy: DeviceCopy) -> bool:
-    """Whether a copy goes to a GPU, under no condition in its function."""
-    for above in evaluation.index(copy.file).ancestors(copy.node):
-        if isinstance(above, (cst.FunctionDef, cst.Lambda)):
-            break
-        if isinstance(above, (cst.If, cst.IfExp)):
-            return False
-    return copy.targets == {Device.CUDA}
 
 
 def _device(evaluation: Evaluation, at: At, copies: list[DeviceCopy]) -> str:

@@ -16,7 +16,7 @@ import libcst as cst
 from torchlint.preferences import DEFAULT, Preferences
 from torchlint.semantics.evaluation import Evaluation
 from torchlint.semantics.names import PACKAGES
-from torchlint.semantics.values import Device, Text
+from torchlint.semantics.values import Device
 from torchlint.syntax.chains import dotted
 from torchlint.training.allocations import MAKERS, Allocation, allocations, holders_of
 from torchlint.training.asked import Asked
@@ -127,6 +127,7 @@ class Connected:
     )
     loaders = cached_property(lambda self: loaders(self.evaluation))
     copies = cached_property(lambda self: tuple(all_copies(self.evaluation)))
+    uploads = cached_property(lambda self: tuple(one for one in self.copies if one.is_upload))
     writes_gradients = cached_property(lambda self: are_written(self.evaluation))
     allocations = cached_property(lambda self: allocations(self.evaluation))
     holders = cached_property(lambda self: holders_of(self.evaluation))
@@ -204,16 +205,13 @@ class Connected:
     def may_use_mps(self) -> bool:
         """Whether anything in them names the GPU of Apple, which has no float64."""
         is_named = any(name.startswith(MPS) for name in self.evaluation.named)
-        return is_named or any(text.partition(":")[0] == "mps" for text in self._texts())
+        return is_named or any(text.partition(":")[0] == "mps" for text in self.evaluation.texts)
 
     @cached_property
     def uses_several_gpus(self) -> bool:
         """Whether anything in them names another GPU than the first, or chooses one by a number."""
-        others = {name.partition("cuda:")[2] for name in self._texts()} - {"", "0"}
+        others = {name.partition("cuda:")[2] for name in self.evaluation.texts} - {"", "0"}
         return bool(others | (self.evaluation.named & CHOOSES_GPU))
-
-    def _texts(self) -> Iterator[str]:
-        return (one.value for one in self.evaluation.met if isinstance(one, Text) and one.value)
 
     def calls(self, name: str) -> bool:
         """Whether any of the files calls something of a library."""
@@ -297,7 +295,7 @@ class Script:
 
     def batches(self, loader: Loader) -> Batches:
         """Return where the batches of a loader go."""
-        return Batches(self.connected.evaluation, loader, self.connected.copies)
+        return Batches(self.connected.evaluation, loader, self.connected.uploads)
 
     @cached_property
     def allocations(self) -> tuple[Allocation, ...]:

@@ -59,11 +59,14 @@ class Total:
         """Every mention of it outside of what adds to it."""
         index, word = self.script.module.index, self.target.value
         owner = index.scope(self.target).owner(word)
-        found = [one for one in index.named[word] if index.scope(one).owner(word) is owner]
+        if owner is None:
+            return []
         return [
             one
-            for one in found
-            if self.script.value(one)
+            for one in index.below(owner.node, cst.Name)
+            if one.value == word
+            and index.scope(one).owner(word) is owner
+            and self.script.value(one)
             and not index.inside(one, self.statement)
             and not (getattr(index.parent(one), "target", None) is one and self.is_in_turn(one))
         ]

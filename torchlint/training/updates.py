@@ -10,7 +10,7 @@ import libcst as cst
 
 from torchlint.semantics.arguments import given_to
 from torchlint.semantics.tables.torch_classes import SCALERS, kind_of
-from torchlint.semantics.values import Device, Nothing, Object, Text, Truth
+from torchlint.semantics.values import Device, Nothing, Object, Truth
 from torchlint.training.copies import moves_of
 from torchlint.training.optimizers import models_of
 from torchlint.training.steps import Role
@@ -108,4 +108,4 @@ def may_scale(script: Script) -> bool:
 
 def speaks_of(script: Script, name: str) -> bool:
     """Whether connected files speak of something by its name, as a string."""
-    return (Text(name),) in script.connected.evaluation.different
+    return name in script.connected.evaluation.texts
