@@ -143,7 +143,6 @@ def _metadata(folder: Path) -> Iterator[tuple[Path, Any]]:
         "pyproject.toml": read_pyproject,
         "setup.cfg": read_setup_cfg,
         "setup.py": read_setup_py,
-        "Pipfile.lock": read_pipfile_lock,
         **dict.fromkeys(LOCKS, read_lock),
     }
     names = _names(folder)
@@ -318,16 +317,3 @@ def read_lock(file: Path) -> Iterator[str]:
     """Yield the locked torch versions; a lock has thousands of lines, so it is not parsed."""
     for match in LOCKED.finditer(file.read_text("utf-8")):
         yield f"torch=={match[1]}"
-
-
-def read_pipfile_lock(file: Path) -> Iterator[str]:
-    """Yield the locked torch versions of a Pipfile.lock."""
-    import json  # noqa: PLC0415  few projects have one
-
-    table = json.loads(file.read_text("utf-8"))
-    if not isinstance(table, dict):
-        return
-    for group in table.values():
-        entry = group.get("torch") if isinstance(group, dict) else None
-        if isinstance(entry, dict) and isinstance(entry.get("version"), str):
-            yield f"torch{entry['version']}"

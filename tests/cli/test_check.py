@@ -381,11 +381,6 @@ def test_any_version_that_is_asked_for_counts(concise, project, asked, found) ->
     assert codes(concise("--select", "TL602", *asked).out) == found
 
 
-def test_a_broken_lock_is_mentioned(concise, project) -> None:
-    file = project.write("Pipfile.lock", "{")
-    assert concise().err.startswith(f"{file}: not read for the torch version")
-
-
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -142,12 +142,6 @@ DECLARATIONS = [
         "any",
     ),
     ("pylock.toml", '[[packages]]\nname = "torch"\nmarker = "x"\nversion = "2.5.0"\n', "2.5.0"),
-    (
-        "Pipfile.lock",
-        json.dumps({"_meta": 1, "default": {"torch": {"version": "==2.2.2"}}}),
-        "2.2.2",
-    ),
-    ("Pipfile.lock", "[]", "any"),
     ("environment.yml", "channels:\n  - pytorch\ndependencies:\n  - pytorch-cuda=11.7\n", "any"),
     ("models/requirements.txt", "torch==1.3\n", "any"),
     ("pyproject.toml", 'project = "torch"\n', "any"),
@@ -232,7 +226,6 @@ def test_isolated_reads_nothing(project) -> None:
         ("setup.py", b"print 'torch'\n"),
         ("setup.py", b"torch\0"),
         ("requirements.txt", b"torch>=2\n\xff\n"),
-        ("Pipfile.lock", b'{"torch"'),
     ],
 )
 def test_a_broken_file_is_named_and_passed_over(project, name, content) -> None:
