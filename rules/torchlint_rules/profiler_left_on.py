@@ -5,7 +5,6 @@ A profiler notes every operation with its times, and on request its shapes, its 
 Python stack. It slows each step down and keeps what it noted until it ends. A few steps say the
 same: `schedule` chooses them, and `prof.step()` tells where one ends.
 
-Memory history (`_record_memory_history`) notes the stack of every allocation in the same way.
 TL902b: `gradcheck` takes two forward passes for each element of its inputs.
 
 ## Bad
@@ -31,10 +30,11 @@ TL902b: `gradcheck` takes two forward passes for each element of its inputs.
 ## Leaves alone
 - A profiler with a `schedule`, with `enabled=` anything but `True`, or under a condition.
 - Loops of a few steps, 200 at most: `range(20)`, `islice`, `if step == 20: break`.
-- Blocks and calls in which no training is seen, and memory history that the script ends.
+- Blocks in which no training is seen; profilers between `start()` and `stop()`.
+- A check of gradients that runs once.
 - `record_function`, NVTX ranges and `cudaProfilerStart`, which cost next to nothing.
 
-It is information for a `gradcheck` that runs once before a training, and under a framework.
+It is information under a framework.
 
 ## Fix safety
 No fix: taking the profiler away takes away its report, which the code around it uses.
@@ -61,9 +61,9 @@ from typing import TYPE_CHECKING
 from torchlint.rule import Finding, Severity
 from torchlint.semantics.arguments import given_to
 from torchlint.semantics.tables.torch_classes import PROFILERS
-from torchlint.semantics.values import Nothing, Text, Truth
+from torchlint.semantics.values import Nothing, Truth
 from torchlint.training.frequency import Rate
-from torchlint.training.profiled import trains_after, trains_while_on
+from torchlint.training.profiled import trains_while_on
 from torchlint_rules.judging import often
 
 if TYPE_CHECKING:
@@ -71,32 +71,24 @@ if TYPE_CHECKING:
 
     import libcst as cst
 
-    from torchlint.semantics.values import Alternative
     from torchlint.training.script import Script
 
-HISTORY = "torch.cuda.memory._record_memory_history"
 CHECKS = ("torch.autograd.gradcheck", "torch.autograd.gradgradcheck")
 FEW = (
     "Profile a few steps: pass schedule=torch.profiler.schedule(wait=1, warmup=1, active=3, "
     "repeat=1) and call `step()` of the profiler after each step."
 )
-STOP = "Record a few steps, save the snapshot, and switch it off with enabled=None."
 
 
 def profiler_left_on(script: Script) -> Iterator[Finding]:
     """Find profilers around whole trainings, and checks of gradients in them."""
     connected, brief = script.connected, script.module.brief
     level = Severity.INFO if script.frameworks else None
-    ends = any(not is_on(script, call) for call, _ in script.calls_of(HISTORY))
-    for call, name in script.calls_of(*PROFILERS, HISTORY, *CHECKS):
+    for call, name in script.calls_of(*PROFILERS, *CHECKS):
         if connected.frequencies.on_request(call, script.file):
             continue
         if name in CHECKS:
             yield from gradient_check(script, call)
-        elif name == HISTORY:
-            if not ends and trains_after(connected, call, script.file):
-                what = f"`{brief(call)}` notes the stack of every allocation of the training"
-                yield Finding(call, what, None, level, help=STOP)
         elif is_on(script, call) and trains_while_on(
             connected, connected.evaluation.at(call, script.file)
         ):
@@ -105,33 +97,27 @@ def profiler_left_on(script: Script) -> Iterator[Finding]:
 
 
 def is_on(script: Script, call: cst.Call) -> bool:
-    """Whether a profiler, or the history, records everything from its start to its end."""
+    """Whether a profiler records everything from its start to its end."""
     given, is_sure = given_to(script.connected.evaluation, call, ("enabled",))
     schedule, enabled = given.get("schedule"), given.get("enabled")
     return (
         is_sure
         and (schedule is None or all(isinstance(one, Nothing) for one in schedule.value))
-        and (enabled is None or (bool(enabled.value) and all(map(is_true, enabled.value))))
+        and (enabled is None or enabled.value == (Truth(True),))
     )
-
-
-def is_true(one: Alternative) -> bool:
-    """Whether something switches on, for certain."""
-    return isinstance(one, (Truth, Text)) and bool(one.value) and one.option is None
 
 
 def gradient_check(script: Script, call: cst.Call) -> Iterator[Finding]:
     """TL902b: gradients compared with finite differences in a script that trains."""
     frequency = script.frequency(call)
-    is_once = frequency.rate is Rate.ONCE
-    if is_once and not (frequency.known and trains_after(script.connected, call, script.file)):
+    if frequency.rate is Rate.ONCE:
         return
-    when = " before the training" if is_once else often(frequency)
+    when = often(frequency)
     yield Finding(
         call,
         f"`{script.module.brief(call)}` compares gradients with finite differences{when}",
         None,
-        None if frequency.certain and not is_once and not script.frameworks else Severity.INFO,
+        None if frequency.certain and not script.frameworks else Severity.INFO,
         case="b",
         help="Check gradients in a test.",
     )

@@ -1,4 +1,4 @@
-"""TL902: profilers, memory history and checks of gradients that were left on."""
+"""TL902: profilers and checks of gradients that were left on."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ def step(x):
 
 """
 LOOP = "for x in loader:\n    step(x)"
-HISTORY = "torch.cuda.memory._record_memory_history"
 
 
 def script(body: str) -> str:
@@ -109,34 +108,8 @@ def block(context: str, body: str = LOOP) -> str:
             id="every hundredth step",
         ),
         pytest.param(script(f"prof = profile()\n{LOOP}"), id="not started"),
-        pytest.param(script(f"prof = profile()\n{LOOP}\nprof.start()"), id="started afterwards"),
-        pytest.param(
-            script(f"prof = profile()\nif args.p:\n    prof.start()\n{LOOP}"),
-            id="started on request",
-        ),
-        pytest.param(
-            script(f"prof = profile()\nprof.start()\nstep(1)\nprof.stop()\n{LOOP}"),
-            id="stopped before",
-        ),
-        pytest.param(
-            script(
-                "prof = profile()\nprof.start()\nfor i, x in enumerate(loader):\n    step(x)\n"
-                "    if i == 9:\n        prof.stop()"
-            ),
-            id="stopped after ten",
-        ),
         pytest.param(block("torch.profiler.record_function('train')"), id="a range"),
         pytest.param(script(f"torch.cuda.cudart().cudaProfilerStart()\n{LOOP}"), id="for a tool"),
-        pytest.param(script(f"{HISTORY}(enabled=None)\n{LOOP}"), id="memory history off"),
-        pytest.param(
-            script(f"{HISTORY}()\n{LOOP}\n{HISTORY}(enabled=None)"), id="memory history ended"
-        ),
-        pytest.param(script(f"{HISTORY}(args.memory)\n{LOOP}"), id="an option records memory"),
-        pytest.param(script(f"if args.m:\n    {HISTORY}()\n{LOOP}"), id="memory on request"),
-        pytest.param(script(f"{LOOP}\n{HISTORY}()"), id="memory history after the training"),
-        pytest.param(
-            script(f"{HISTORY}()\nfor _ in range(9):\n    step(x)"), id="memory of nine steps"
-        ),
         pytest.param(
             "from torch.autograd import gradcheck\nassert gradcheck(f, x)\n",
             id="gradients checked by a script",
@@ -199,16 +172,7 @@ def test_is_silent(source):
             id="entered by name",
         ),
         pytest.param(
-            script(f"prof = profile()\nprof.start()\n{LOOP}\nprof.stop()"), 12, id="started"
-        ),
-        pytest.param(script(f"prof = profile()\nprof.__enter__()\n{LOOP}"), 12, id="never stopped"),
-        pytest.param(
             block("profile()", "for i in range(args.steps):\n    step(x)"), 12, id="unknown number"
-        ),
-        pytest.param(
-            script(f"prof = profile()\nprof = profile()\nprof.start()\n{LOOP}"),
-            13,
-            id="the second of a name",
         ),
         pytest.param(block("profile()", "while True:\n    step(x)"), 12, id="while"),
         pytest.param(
@@ -218,16 +182,6 @@ def test_is_silent(source):
             ),
             12,
             id="another loop is left",
-        ),
-        pytest.param(script(f"{HISTORY}(max_entries=100000)\n{LOOP}"), 12, id="memory history"),
-        pytest.param(
-            script(
-                f"class Trainer:\n    def __init__(self):\n        {HISTORY}()\n\n"
-                "    def train(self):\n        for x in loader:\n            step(x)\n\n"
-                "def main():\n    trainer = Trainer()\n    trainer.train()"
-            ),
-            14,
-            id="memory history of an object that trains",
         ),
         pytest.param(
             script("for x in loader:\n    assert gradcheck(f, x)\n    step(x)"), 13, id="gradients"
@@ -250,7 +204,6 @@ def test_reports(source, row):
 @pytest.mark.parametrize(
     "source",
     [
-        pytest.param(script(f"assert gradcheck(f, x)\n{LOOP}"), id="gradients checked once before"),
         pytest.param("import accelerate\n" + block("profile()"), id="a framework trains"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Which training loops run while something is on: in a block, or after a call that starts it."""
+"""Whether training loops run in a block that something is on in."""
 
 from __future__ import annotations
 
@@ -6,59 +6,30 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.training.effects import leading_to, unit_around
+from torchlint.training.effects import leading_to
 from torchlint.training.frequency import Rate
 from torchlint.training.turns import most_turns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from torchlint.semantics.values import At
     from torchlint.training.script import Connected
 
-STARTS, STOPS = ("start", "__enter__"), ("stop", "__exit__")
 FEW = 200  # a loop of so many steps is a trial
 
 
 def trains_while_on(connected: Connected, made: At) -> bool:
     """Whether more than a few training steps run while an object, by its making, is on.
 
-    It is on in a ``with`` block, and between its methods ``start`` and ``stop``.
+    It is on in a ``with`` block; what ``start`` and ``stop`` are called around is not looked for.
     """
-    uses, asked = connected.uses, connected.frequencies.on_request
-    methods = list(uses.methods(made))
-    stops = [(one.node, one.file) for one in methods if one.name in STOPS]
     return any(
         _trains_inside(connected, use.parent, use.file)
-        for use in uses.of(made)
-        if isinstance(use.parent, cst.WithItem) and not asked(use.parent, use.file)
-    ) or any(
-        trains_after(connected, one.node, one.file, stops)
-        for one in methods
-        if one.name in STARTS and not asked(one.node, one.file)
+        for use in connected.uses.of(made)
+        if isinstance(use.parent, cst.WithItem)
+        and not connected.frequencies.on_request(use.parent, use.file)
     )
-
-
-def trains_after(
-    connected: Connected,
-    start: cst.CSTNode,
-    file: int,
-    stops: Sequence[tuple[cst.CSTNode, int]] = (),
-) -> bool:
-    """Whether more than a few training steps follow a call, and come before any of the stops."""
-    evaluation = connected.evaluation
-    starts = [*leading_to(evaluation, start, file)]
-    ends = [(unit_around(evaluation, *stop), stop[0]) for stop in stops]
-    for loop, home in _loops(connected):
-        if any(evaluation.index(home).inside(stop, loop) for stop, at in stops if at == home):
-            continue
-        for unit, here in leading_to(evaluation, loop, home):
-            order = unit.module.index.order
-            own = (order(end) for where, end in ends if where is unit)
-            last = max((one for one in own if one < order(here)), default=-1)
-            if any(last < order(one) < order(here) for where, one in starts if where is unit):
-                return True
-    return False
 
 
 def _trains_inside(connected: Connected, item: cst.WithItem, file: int) -> bool:
