@@ -34,10 +34,11 @@ large. TL607c: clipping in every turn clips parts of a gradient; it belongs righ
 ## Leaves alone
 - Conditions on what the loop does not count, such as the epoch; windows of one batch.
 - Backward passes under the condition of the step, and steps that touch `.grad` themselves.
-- TL607b: losses that are no mean or are divided by anything, and files that multiply or divide by
+- TL607b: what no loss function gives, or anything divides, and files that multiply or divide by
   the number of batches, as for a learning rate.
 
-It is information where more than the turns of the loop may decide, and under a framework.
+It is information where more than the turns of the loop may decide, and under a framework. TL607b
+is always: the loss may be a sum on purpose.
 
 ## Fix safety
 Unsafe, since it changes the training: `zero_grad()` moves behind the step, and one is put before
@@ -176,14 +177,13 @@ def end_of_step(
 
 def whole(script: Script, found: Accumulation) -> Iterator[Finding]:
     """TL607b: each batch gives its whole loss."""
-    how = share(found)
-    if found.every is not None and not script.frameworks and how in (Share.WHOLE, Share.LIKELY):
-        every, level = found.code(found.every), severity(script, found, found.backward)
+    if found.every is not None and not script.frameworks and share(found) is Share.WHOLE:
+        every = found.code(found.every)
         yield Finding(
             found.backward.node,
             f"`{script.module.brief(found.backward.node)}` adds the gradient of a whole loss "
             f"{every} times before `{found.step_code}`: the loss is not divided by `{every}`",
-            severity=level or (Severity.INFO if how is Share.LIKELY else Severity.WARNING),
+            severity=Severity.INFO,
             case="b",
             help=f"Divide the loss by `{every}` before the backward pass, if it is a mean.",
         )

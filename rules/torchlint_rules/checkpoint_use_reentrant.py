@@ -66,9 +66,9 @@ from packaging.version import Version
 from torchlint.edits.fix import Fix, Safety
 from torchlint.edits.rewrites import AddArgument, Replace
 from torchlint.rule import Finding, Severity
+from torchlint.semantics.values import Loaded, Tensor
 from torchlint.syntax.calls import keyword_of, keywords
 from torchlint.training.model_calls import Recording
-from torchlint.training.raw import is_raw
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -100,10 +100,8 @@ def checkpoint_use_reentrant(script: Script) -> Iterator[Finding]:
             continue
         chosen = keywords(call).get("use_reentrant")
         inputs = [arg for arg in call.args[first:] if keyword_of(arg) in ("", "input")]
-        is_raw_batch = [
-            not arg.star and is_raw(connected.evaluation, arg.value, script.file) for arg in inputs
-        ]
-        gets_none = connected.frequencies.effects.train and bool(inputs) and all(is_raw_batch)
+        are_raw = bool(inputs) and all(is_raw(script, arg) for arg in inputs)
+        gets_none = are_raw and connected.frequencies.effects.train
         if gets_none or chosen is None:
             yield finding(script, call, chosen, inputs[0].value if gets_none else None)
 
@@ -118,6 +116,17 @@ def is_reentrant(call: cst.Call, first: int) -> bool:
         if arg.star == "**" or (word and word not in KNOWN):
             return False  # it may choose, or is the block's own, which the old variant refuses
     return len(call.args) >= first
+
+
+def is_raw(script: Script, arg: cst.Arg) -> bool:
+    """Whether an input is a batch as its loader gave it, which nothing tells to need a gradient."""
+    value, modules = script.value(arg.value), script.connected.files.modules
+    return (
+        not arg.star
+        and bool(value)
+        and all(isinstance(one, Tensor) and one.loaded is Loaded.YES for one in value)
+        and not any("requires_grad_" in module.index.named for module in modules)
+    )
 
 
 def finding(

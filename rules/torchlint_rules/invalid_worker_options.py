@@ -24,7 +24,6 @@ DataLoader raises `ValueError`, perhaps hours into a script. Two mistakes show l
 
 ## Leaves alone
 - Options with values that are not known, and `prefetch_factor=2` below torch 2.0.
-- A DataLoader in a `try` with a handler, or in a test that expects it to raise.
 - TL105b: workers that are told to be forked; training on import, unless they are told not to.
 - TL105c: datasets that ask for the worker, draw at random, count with `while`, take every n-th
   sample or go through another library; loaders with a `worker_init_fn`.
@@ -46,12 +45,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import libcst as cst
 from packaging.version import Version
 
 from torchlint.rule import Finding, Severity
 from torchlint.semantics.values import Instance, Nothing, Number, Object, Sequence, Text
-from torchlint.syntax.calls import last_name
 from torchlint.training.workers import (
     repeats_samples,
     start_method,
@@ -61,6 +58,8 @@ from torchlint.training.workers import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    import libcst as cst
 
     from torchlint.training.datasets import Datasets
     from torchlint.training.loaders import Loader
@@ -73,7 +72,6 @@ SHARE = (
     "`info.num_workers`-th sample from `info.id` on; `info` is None without workers."
 )
 GIVEN = (Object, Instance, Sequence, Text)
-RAISES = ("raises", "assertRaises", "assertRaisesRegex")
 
 
 def invalid_worker_options(script: Script) -> Iterator[Finding]:
@@ -82,7 +80,7 @@ def invalid_worker_options(script: Script) -> Iterator[Finding]:
     for loader in script.loaders:
         datasets = script.datasets(loader)
         clashes = [*without_workers(script, loader), *replaced(datasets)]
-        if clashes and not is_expected(script, loader.node):
+        if clashes:
             what, severity = clashes[0]
             what = f"{what}: making this DataLoader raises ValueError"
             yield Finding(loader.node, what, severity=severity)
@@ -131,17 +129,6 @@ def is_given(loader: Loader, word: str) -> bool:
     argument = loader.arguments.get(word)
     found = argument.value if argument and argument.always else ()
     return bool(found) and all(isinstance(one, GIVEN) for one in found)
-
-
-def is_expected(script: Script, call: cst.Call) -> bool:
-    """Whether the error is waited for: ``pytest.raises``, ``assertRaises``, ``try``."""
-    for above in script.module.index.ancestors(call):
-        if isinstance(above, cst.Try) and above.handlers:
-            return True
-        for item in above.items if isinstance(above, cst.With) else ():
-            if last_name(getattr(item.item, "func", None)) in RAISES:
-                return True
-    return False
 
 
 def badly_started(script: Script, loader: Loader, told: set[cst.CSTNode]) -> Iterator[Finding]:

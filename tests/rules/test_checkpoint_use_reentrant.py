@@ -118,7 +118,6 @@ def test_chooses_the_new_variant(before, after):
     [
         pytest.param(trained(), id="by default"),
         pytest.param(trained("checkpoint(self.a, x, use_reentrant=True)"), id="chosen"),
-        pytest.param(trained(batch="x.to(device)"), id="moved"),
         pytest.param(
             trained("self.a(x)", batch="checkpoint(front, x)").replace(
                 "loader = ", "front = Net()\nloader = "
@@ -143,6 +142,7 @@ def test_a_block_that_is_fed_with_batches_gets_no_gradients(source):
         pytest.param(trained().replace("loss.backward()", "pass").replace(
             "optimizer.step()", "pass"), id="not trained"),
         pytest.param(trained("checkpoint(self.a, x * self.scale)"), id="scaled by a parameter"),
+        pytest.param(trained(batch="x.to(device)"), id="moved"),
         pytest.param(net(), id="nobody is seen to call it"),
     ],
 )  # fmt: skip

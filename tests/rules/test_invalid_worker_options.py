@@ -78,16 +78,6 @@ def trained(arguments: str, before: str = "", after: str = "") -> str:
             loaded("shuffle=True", "dataset = Lines('x') if stream else [1]"),
             id="perhaps a stream",
         ),
-        pytest.param(
-            f"{HEAD}with pytest.raises(ValueError):\n"
-            "    DataLoader(dataset, persistent_workers=True)\n",
-            id="a test expects it",
-        ),
-        pytest.param(
-            f"{HEAD}try:\n    DataLoader(dataset, persistent_workers=True)\n"
-            "except ValueError:\n    pass\n",
-            id="it is caught",
-        ),
         # TL105b
         pytest.param(loaded("collate_fn=lambda b: b"), id="a lambda without workers"),
         pytest.param(loaded("num_workers=n, collate_fn=lambda b: b"), id="and perhaps without"),

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.semantics.arguments import given_to
 from torchlint.semantics.tables.torch_classes import kind_of
-from torchlint.semantics.values import Guess, Method, Number, Object, Tensor, Text
+from torchlint.semantics.values import Guess, Number, Object
 from torchlint.training.guards import Guard, guard_of
-from torchlint.training.optimizers import clears, made, trains
+from torchlint.training.optimizers import clears, trains
 from torchlint.training.steps import Role, same
 
 if TYPE_CHECKING:
@@ -174,8 +173,7 @@ class Share(enum.Enum):
 
     DIVIDED = enum.auto()  # by something: it may be right
     UNKNOWN = enum.auto()
-    LIKELY = enum.auto()  # a mean, by what it seems to be
-    WHOLE = enum.auto()  # the mean of its own batch
+    WHOLE = enum.auto()  # what a loss function gives: the mean of its own batch, by default
 
 
 def share(found: Accumulation) -> Share:
@@ -218,31 +216,17 @@ def _share(evaluation: Evaluation, node: cst.CSTNode | None, depth: int) -> Shar
             return Share.DIVIDED
         case cst.BinaryOperation(left=left, right=right):
             parts = [left, right]
-        case cst.Call():
-            return _of_call(evaluation, node)
-        case cst.Attribute(value=inner):
-            value = evaluation.value(inner)
-            has_graph = any(isinstance(one, Tensor) and one.graph for one in value)
-            return Share.LIKELY if has_graph else Share.UNKNOWN
+        case cst.Call(func=func):
+            name = evaluation.library(func)
+            is_loss = name.startswith("torch.nn.functional.") and name.endswith(_LOSSES)
+            return Share.WHOLE if is_loss or _is_criterion(evaluation, func) else Share.UNKNOWN
     shares = [_share(evaluation, one, depth + 1) for one in parts]
     return min(shares, key=lambda one: one.value, default=Share.UNKNOWN)
 
 
-def _of_call(evaluation: Evaluation, call: cst.Call) -> Share:
-    """Return what a loss function gives."""
-    name = evaluation.library(call.func)
-    match evaluation.value(call.func):
-        case (Guess(what="criterion"),):
-            return Share.LIKELY
-        case (Method(owner=Tensor(), name="mean"),):
-            return Share.WHOLE
-        case (Object(kind=kind) as one,) if kind_of(kind) == "criterion":
-            given = made(evaluation, one)
-        case _ if name.startswith("torch.nn.functional.") and name.endswith(_LOSSES):
-            given, _ = given_to(evaluation, call, ())
-        case _:
-            return Share.WHOLE if name == "torch.mean" else Share.UNKNOWN
-    reduction = given.get("reduction")
-    is_mean = reduction is None or reduction.value == (Text("mean"),)
-    is_old = given.keys() & {"reduce", "size_average"}
-    return Share.WHOLE if is_mean and not is_old else Share.UNKNOWN
+def _is_criterion(evaluation: Evaluation, func: cst.BaseExpression) -> bool:
+    return any(
+        one.what == "criterion" if isinstance(one, Guess) else kind_of(one.kind) == "criterion"
+        for one in evaluation.value(func)
+        if isinstance(one, (Guess, Object))
+    )

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.semantics.values import Library, Nothing, Number
+from torchlint.semantics.values import Library, Nothing
 from torchlint.syntax.calls import last_name
 from torchlint.syntax.chains import dotted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from torchlint.semantics.evaluation import Evaluation
     from torchlint.syntax.module import Module
@@ -77,14 +77,9 @@ def _statements(module: Module, body: cst.BaseSuite, grad: str) -> Iterator[cst.
 def _zeroes(evaluation: Evaluation, line: cst.CSTNode, grad: str) -> bool:
     """Whether a statement zeroes the gradient and does nothing else."""
     match line:
-        case cst.Expr(cst.Call(func=cst.Attribute(value=target, attr=attr), args=args)):
-            is_zero = attr.value in ZEROES or (attr.value == "fill_" and _is_zero(evaluation, args))
-            return is_zero and dotted(target) in (grad, f"{grad}.data")
+        case cst.Expr(cst.Call(func=cst.Attribute(value=target, attr=attr))):
+            return attr.value in ZEROES and dotted(target) in (grad, f"{grad}.data")
         case cst.Assign(targets=[cst.AssignTarget(target=target)], value=cst.Call(func=func)):
             made = evaluation.value(func)
             return dotted(target) == grad and made == (Library("torch.zeros_like"),)
     return False
-
-
-def _is_zero(evaluation: Evaluation, args: Sequence[cst.Arg]) -> bool:
-    return [evaluation.value(arg.value) for arg in args] == [(Number(0),)]
