@@ -30,10 +30,9 @@ nobody set.
 - TL601b: files that save the optimizer's state themselves, or speak of its `"fused"`.
 
 ## Fix safety
-Unsafe: the results differ by rounding, and torch below 2.4 raises for parameters on the CPU; for
-such a target the model is asked where it is. Where a state is loaded, the flag is written into it
-before. TL601c takes the flag out. No fix under a framework, or where some version or class that may
-be meant has no such kernel.
+Unsafe: the results differ by rounding, and torch below 2.4 raises for parameters on the CPU. Where
+a state is loaded, the flag is written into it before. No fix for TL601c, under a framework, or
+where some version or class that may be meant has no such kernel.
 
 ## Evidence
 `torchlint bench TL601` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time
@@ -57,7 +56,7 @@ import libcst as cst
 from packaging.version import Version
 
 from torchlint.edits.fix import Fix, Safety
-from torchlint.edits.rewrites import AddArgument, InsertBefore, RemoveArgument, Replace, Rewrite
+from torchlint.edits.rewrites import AddArgument, InsertBefore, Replace, Rewrite
 from torchlint.rule import Finding, Severity
 from torchlint.semantics.values import Number
 from torchlint.syntax.calls import keyword_of
@@ -79,10 +78,9 @@ ON_GPU = {
     SGD: Version("2.3"),
     ADAGRAD: Version("2.13"),
 }
-ON_CPU, ON_MPS = Version("2.4"), Version("2.5")
+ON_CPU = Version("2.4")
 WRAPPED = "Frameworks bear it; Lightning refuses it with float16 and clipped gradients."
 KEPT = "the results differ by rounding from those of the kernel that was in use"
-SPOILT = "the momentum starts from the first gradients that are finite"
 
 
 def optimizer_not_fused(script: Script) -> Iterator[Finding]:
@@ -147,15 +145,15 @@ def told_off(one: Optimizer) -> cst.Arg | None:
 
 def fix(script: Script, one: Optimizer, told: cst.Arg | None) -> Fix | None:
     """Return the fix: the argument, written into the states that are loaded as well."""
-    target, code = script.settings.target, written(script, one)
+    target = script.settings.target
     is_refused = not all(exists(script, one, kind) for kind in one.kinds)
     is_refused |= target is None and ADAGRAD in one.kinds
     is_refused |= told is None and "fused" in one.given[0]
-    if is_refused or not code or script.frameworks or not one.given[1]:
+    if is_refused or script.frameworks or not one.given[1]:
         return None
-    rewrites: list[Rewrite] = [AddArgument(one.node, "fused", code)]
+    rewrites: list[Rewrite] = [AddArgument(one.node, "fused", "True")]
     if told is not None and told.keyword is not None:
-        rewrites = [Replace(told.keyword, "fused"), Replace(told.value, code)]
+        rewrites = [Replace(told.keyword, "fused"), Replace(told.value, "True")]
     changes = "the results differ by rounding"
     if target is None:
         changes += f"; torch below {max(ON_GPU[kind] for kind in one.kinds)} has no such kernel"
@@ -167,20 +165,7 @@ def fix(script: Script, one: Optimizer, told: cst.Arg | None) -> Fix | None:
             rewrites += kept
             lost = "; a checkpoint that was saved without it turns it off again"
             changes += lost if not kept else ""
-    return Fix(f"Pass fused={code}", Safety.UNSAFE, tuple(rewrites), changes)
-
-
-def written(script: Script, one: Optimizer) -> str:
-    """Return the value to pass: what an old torch refuses on the CPU is asked of the model."""
-    target, oldest = script.settings.target, ON_MPS if script.connected.may_use_mps else ON_CPU
-    if target is None or target >= oldest:
-        return "True"
-    params = one.given[0].get("params")
-    match params.node if params else None:
-        case cst.Call(func=cst.Attribute(value=model, attr=cst.Name("parameters"))) as made:
-            # False would turn `foreach` off for good
-            return f"next({script.module.code(made)}).is_cuda or None" if dotted(model) else ""
-    return ""
+    return Fix("Pass fused=True", Safety.UNSAFE, tuple(rewrites), changes)
 
 
 def keeping(script: Script, load: cst.Call) -> tuple[Rewrite, ...]:
@@ -223,15 +208,12 @@ def uninitialised(script: Script, one: Optimizer) -> Iterator[Finding]:
     evaluation = script.connected.evaluation
     steps = [step for step in one.scaled_steps if not is_off(evaluation, step.by)]
     if steps and has_momentum(one):
-        flag = next((arg for arg in one.node.args if keyword_of(arg) == "fused"), None)
-        rewrites = () if flag is None else (RemoveArgument(one.node, flag),)
         text = evaluation.module(steps[0].file).brief(steps[0].node)
         yield Finding(
             one.node,
             f"if the first `{text}` is skipped for its gradients, the fused kernel leaves the "
             f"momentum of `{script.module.brief(one.node.func)}` as memory that nobody wrote",
-            Fix("Leave out the flag", Safety.UNSAFE, rewrites, SPOILT) if rewrites else None,
-            Severity.WARNING,
+            severity=Severity.WARNING,
             case="c",
-            help="Adam and AdamW keep their state when a step is skipped.",
+            help="Leave out fused=True; Adam and AdamW keep their state when a step is skipped.",
         )
