@@ -26,7 +26,7 @@ finds the operation that makes a NaN, and costs a large part of the time of a st
 - Calls that something asks for: a condition that may be either (`if args.debug:`, every nth step),
   an option that is off by default, an `except` handler.
 - Files that switch it off again, unless it is switched on in every training step.
-- `set_detect_anomaly` beside Lightning's `Trainer`, whose own argument, which is reported, decides.
+- `set_detect_anomaly` beside Lightning's `Trainer`, whose own argument decides.
 
 It is information, without a fix, where no forward or backward pass is seen to run in it, and for an
 option that is on by default.
@@ -57,7 +57,7 @@ import libcst as cst
 
 from torchlint.edits.bodies import Unwrap
 from torchlint.edits.fix import Fix
-from torchlint.edits.rewrites import RemoveArgument, Replace
+from torchlint.edits.rewrites import Replace
 from torchlint.rule import Finding, Severity
 from torchlint.semantics.arguments import given_to
 from torchlint.semantics.values import Truth
@@ -83,22 +83,16 @@ def detect_anomaly_on(script: Script) -> Iterator[Finding]:
     """Find anomaly detection that is always on."""
     connected, module = script.connected, script.module
     switches = list(script.calls_of(SWITCH))
-    stays = all(is_on(argument(script, call, "mode")) for call, _ in switches)
-    for call, name in [*switches, *script.calls_of(BLOCK), *script.calls_of(TRAINER)]:
-        given = argument(script, call, "detect_anomaly" if name == TRAINER else "mode")
+    stays = all(is_on(argument(script, call)) for call, _ in switches)
+    for call, name in [*switches, *script.calls_of(BLOCK)]:
+        given = argument(script, call)
         is_asked = connected.frequencies.on_request(call, script.file)
         if is_asked or (name != BLOCK and not is_on(given)):
             continue
         item, frequency = module.parent(call), script.frequency(call)
         literal = given.node if given and isinstance(given.node, cst.Name) else None
         literal = literal if literal and literal.value == "True" else None
-        if name == TRAINER:
-            arg = next((arg for arg in call.args if arg.value is literal), None)
-            off = fix(script, "Leave it out", RemoveArgument(call, arg)) if arg else None
-            what = f"`{module.brief(call.func)}` is told to detect anomalies, which {COSTS}"
-            is_option = any(getattr(one, "option", None) for one in (given.value if given else ()))
-            yield finding(arg or call, what, off, is_sure=not is_option)
-        elif isinstance(item, cst.WithItem):
+        if isinstance(item, cst.WithItem):
             is_sure = trains(script, call, module.parent(item)) and not connected.calls(TRAINER)
             off = fix(script, "Take the block out of it", Unwrap(item)) if is_sure else None
             what = f"`{module.brief(call)}` {COSTS}{'' if is_sure else ', if the block runs one'}"
@@ -110,10 +104,9 @@ def detect_anomaly_on(script: Script) -> Iterator[Finding]:
             yield finding(call, what, off if is_sure else None, is_sure=is_sure)
 
 
-def argument(script: Script, call: cst.Call, name: str) -> Argument | None:
+def argument(script: Script, call: cst.Call) -> Argument | None:
     """Return the argument that says whether it is on."""
-    names = ("mode", "check_nan") if name == "mode" else ()
-    return given_to(script.connected.evaluation, call, names)[0].get(name)
+    return given_to(script.connected.evaluation, call, ("mode", "check_nan"))[0].get("mode")
 
 
 def is_on(given: Argument | None) -> bool:

@@ -144,16 +144,6 @@ def test_is_silent(source):
             5,
             id="a block around each epoch",
         ),
-        pytest.param(
-            "import lightning as L\ntrainer = L.Trainer(max_epochs=3, detect_anomaly=True)\n",
-            2,
-            id="Lightning's own switch",
-        ),
-        pytest.param(
-            "import pytorch_lightning as pl\nkw = dict(detect_anomaly=True)\npl.Trainer(**kw)\n",
-            3,
-            id="Lightning's own switch in a dictionary",
-        ),
     ],
 )
 def test_reports(source, row):
@@ -193,12 +183,6 @@ def test_reports(source, row):
 def test_is_information_without_a_fix(source):
     (found,) = check(source, CODE)
     assert (found.fix, found.severity) == (None, Severity.INFO)
-
-
-def test_a_dictionary_is_left_as_it_is():
-    source = "import lightning as L\nkw = dict(detect_anomaly=True)\nL.Trainer(**kw)\n"
-    (found,) = check(source, CODE)
-    assert found.fix is None
 
 
 @pytest.mark.parametrize("error", ["RuntimeError", "(ValueError, Exception)"])
@@ -319,11 +303,6 @@ def test_nested_blocks_go_one_after_the_other():
 def test_reports_without_a_fix(step):
     (found,) = check(train(step), CODE)
     assert found.fix is None
-
-
-def test_an_argument_of_lightnings_trainer_is_left_out():
-    source = "import lightning as L\ntrainer = L.Trainer(max_epochs=3, detect_anomaly=True)\n"
-    assert fixed(source, CODE, unsafe=False) == source.replace(", detect_anomaly=True", "")
 
 
 def test_the_training_may_stand_in_another_file(tmp_path):
