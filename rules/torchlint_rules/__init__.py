@@ -419,7 +419,7 @@ RULES: tuple[Rule, ...] = (
         name="profiler-left-on",
         summary="a profiler, or a check of gradients, runs along with the whole training",
         group=3,
-        words=(("profiler", "_record_memory_history", "gradcheck"),),
+        words=(("profiler", "gradcheck"),),
     ),
     Rule(
         code="TL906",

@@ -36,7 +36,7 @@ batch would do, and training waits meanwhile.
             model(x.cuda(non_blocking=True)).backward()
 
 ## Leaves alone
-- Datasets that hold their tensors on the GPU, without workers and `pin_memory`: that is fast.
+- Datasets that hold their tensors on the GPU: that is fast without workers and `pin_memory`.
 - Copies to where another tensor is, to the host, or to another type.
 - Seeds for the GPU in a `worker_init_fn`: they wait until CUDA is used.
 
@@ -60,16 +60,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import libcst as cst
-
 from torchlint.rule import Finding, Severity
-from torchlint.semantics.values import At, Device, Function, Object, Tensor
+from torchlint.semantics.values import At, Function
 from torchlint.training.between import conditions
-from torchlint.training.datasets import GIVES, MEMORY, reached
+from torchlint.training.datasets import GIVES, reached
 from torchlint.training.gpu_work import works_on_gpu
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    import libcst as cst
 
     from torchlint.training.loaders import Loader
     from torchlint.training.script import Script
@@ -78,7 +78,6 @@ HELP = (
     "Return tensors on the CPU, and copy each batch in the training loop: pin_memory=True "
     "and x.to(device, non_blocking=True)."
 )
-KEPT = "Keep the data on the GPU without workers and without pin_memory, or on the CPU with both."
 
 
 def cuda_in_dataset(script: Script) -> Iterator[Finding]:
@@ -95,17 +94,6 @@ def cuda_in_dataset(script: Script) -> Iterator[Finding]:
                 f"`{script.module.brief(call)}` {does} on the GPU {when}",
                 severity=None if is_plain else Severity.INFO,
                 help=HELP,
-            )
-    for loader in script.loaders:
-        held = held_on_gpu(script, loader) if loader.has_workers or loader.is_pinned else ""
-        if held:
-            reader = "workers that are forked cannot read"
-            why = reader if loader.has_workers else "`pin_memory=True` cannot be done to"
-            yield Finding(
-                loader.node,
-                f"the dataset of this DataLoader keeps `{held}` on the GPU, which {why}",
-                severity=Severity.INFO if script.frameworks else None,
-                help=KEPT,
             )
 
 
@@ -154,23 +142,3 @@ def cost(part: str, loaders: list[Loader]) -> tuple[bool, str]:
     sizes = [one.told("batch_size", default=1) for one in loaders if not one.lacks("batch_size")]
     is_several = any(size != 1 for size in sizes)
     return is_several, "for each sample by itself, and rules out workers"
-
-
-def held_on_gpu(script: Script, loader: Loader) -> str:
-    """Return what the dataset of a loader keeps on the GPU, or ""."""
-    evaluation = script.connected.evaluation
-    datasets = script.datasets(loader)
-    nodes: list[tuple[cst.BaseExpression, int]] = []
-    for one in datasets.found:
-        if isinstance(one, Object) and one.kind == MEMORY and one.call:
-            made = evaluation.node(one.call)
-            args = made.args if isinstance(made, cst.Call) else ()
-            nodes += [(arg.value, one.call.file) for arg in args]
-    for at in datasets.methods(*GIVES):
-        below = evaluation.index(at.file).below
-        nodes += [(item.value, at.file) for item in below(evaluation.node(at), cst.Subscript)]
-    for node, file in nodes:
-        value = script.value(node)
-        if value and all(isinstance(o, Tensor) and o.device is Device.CUDA for o in value):
-            return evaluation.module(file).brief(node)
-    return ""

@@ -5,8 +5,8 @@ Some options only mean something with worker processes, and some replace each ot
 DataLoader raises `ValueError`, perhaps hours into a script. Two mistakes show later:
 
 - TL105b: unless workers are forked, they get the dataset and the functions by pickling. A `lambda`,
-  or what is defined inside a function, cannot be pickled; and a script that trains on import trains
-  again in each worker. Windows, macOS and Python 3.14 do not fork.
+  or what is defined inside a function, cannot be pickled. Windows, macOS and Python 3.14 do not
+  fork.
 - TL105c: every worker goes through all of an `IterableDataset`, so that an epoch holds each sample
   once a worker, unless the dataset asks `get_worker_info()` for its share.
 
@@ -24,11 +24,11 @@ DataLoader raises `ValueError`, perhaps hours into a script. Two mistakes show l
 
 ## Leaves alone
 - Options with values that are not known, and `prefetch_factor=2` below torch 2.0.
-- TL105b: workers that are told to be forked; training on import, unless they are told not to.
+- TL105b: workers that are told to be forked.
 - TL105c: datasets that ask for the worker, draw at random, count with `while`, take every n-th
   sample or go through another library; loaders with a `worker_init_fn`.
 
-It is information where only a default, or an unknown way of starting workers, makes it wrong.
+It is information where only a default, or the way of starting workers, makes it wrong.
 
 ## Fix safety
 No fix: only the author knows which of the options is meant.
@@ -51,8 +51,6 @@ from torchlint.rule import Finding, Severity
 from torchlint.semantics.values import Instance, Nothing, Number, Object, Sequence, Text
 from torchlint.training.workers import (
     repeats_samples,
-    start_method,
-    started_by_import,
     unpicklable,
 )
 
@@ -101,10 +99,6 @@ def without_workers(script: Script, loader: Loader) -> Iterator[tuple[str, Sever
         since = factor == 2 and target is None
         text = f"`prefetch_factor={factor:g}` needs num_workers above 0"
         yield f"{text} from torch 2.0 on" if since else text, Severity.INFO if since else level
-    if is_given(loader, "multiprocessing_context"):
-        node = loader.arguments["multiprocessing_context"].node
-        given = f"={script.module.brief(node)}" if node else ""
-        yield f"`multiprocessing_context{given}` needs num_workers above 0", level
 
 
 def replaced(datasets: Datasets) -> Iterator[tuple[str, Severity | None]]:
@@ -132,33 +126,21 @@ def is_given(loader: Loader, word: str) -> bool:
 
 
 def badly_started(script: Script, loader: Loader, told: set[cst.CSTNode]) -> Iterator[Finding]:
-    """Find what only forked workers can be given, or be started by (TL105b), each once."""
-    evaluation = script.connected.evaluation
-    method = start_method(evaluation, loader)
-    if method in ("fork", "unknown"):
+    """Find what only forked workers can be given (TL105b), each once."""
+    told_how = [one for one in loader.value("multiprocessing_context") if isinstance(one, Text)]
+    if any(one.value == "fork" for one in told_how):
         return
-    local = unpicklable(evaluation, loader)
+    local = unpicklable(script.connected.evaluation, loader)
     node = loader.node if local is None or local.file != script.file else local.node
     if local is not None and node not in told:
         told.add(node)
         yield Finding(
             node,
-            f"`{local.text}` cannot be sent to the workers of a DataLoader "
-            f"{f'by {method}' if method else NOT_FORKED}",
-            severity=None if method else Severity.INFO,
+            f"`{local.text}` cannot be sent to the workers of a DataLoader {NOT_FORKED}",
+            severity=None if told_how else Severity.INFO,
             case="b",
             help="Define it at the level of the module.",
         )
-    for one in loader.passes if method else ():  # most scripts are started by fork
-        start = started_by_import(evaluation, one.node, one.file)
-        if start is not None and start[1] == script.file and script.module.tree not in told:
-            told.add(script.module.tree)  # one guard heals the file
-            yield Finding(
-                start[0],
-                f"workers start when this file is imported, and import it again by {method}",
-                case="b",
-                help='Put what trains under `if __name__ == "__main__":`.',
-            )
 
 
 def repeated(datasets: Datasets) -> Iterator[Finding]:

@@ -31,7 +31,7 @@ shuffling, the same first batch each time.
 - A look at one batch outside of steps, or in one of them (`if step == 0:`).
 - An iterator that is made anew where the last one has ended, or that gives several batches.
 - What is not known to be a DataLoader: the iterator of a generator is the generator itself.
-- Loaders whose batch is the whole dataset; those made, or with a dataset changed, in the loop.
+- Loaders that are made, or whose dataset is changed, in the loop.
 
 It is information for steps that do not train or that nothing is seen to repeat, and for draws in
 some steps. No fix for an iterator with a name, in a function of its own, and under a framework.
@@ -108,9 +108,6 @@ def starts_workers(loader: Loader) -> bool:
 
 def has_reason(script: Script, draw: Draw, frequency: Frequency, loader: Loader) -> bool:
     """Whether the first batch of a new pass is what is wanted here."""
-    size = loader.arguments.get("batch_size")
-    if size and isinstance(size.node, cst.Call) and script.name(size.node.func) == "builtins.len":
-        return True  # a batch is the whole dataset
     connected, loop = script.connected, frequency.loop
     if loop is None:  # a step that nothing is seen to repeat
         around = script.module.function(draw.made)

@@ -146,17 +146,6 @@ def test_is_silent(source):
             "in worker processes",
             id="when a worker starts",
         ),
-        pytest.param(
-            f"{HEAD}\nDataLoader(TensorDataset(torch.ones(3).to(device)), 8, pin_memory=True)",
-            "keeps `torch.ones(3).to(device)` on the GPU, which `pin_memory=True` cannot",
-            id="tensors on the GPU to be pinned",
-        ),
-        pytest.param(
-            dataset("return self.x[i]", made="self.x = torch.ones(9).cuda()",
-                    loader="DataLoader(Points(x), 8, num_workers=2)"),
-            "keeps `self.x` on the GPU, which workers that are forked cannot read",
-            id="data on the GPU for workers",
-        ),
     ],
 )  # fmt: skip
 def test_reports(source, words):
@@ -186,11 +175,6 @@ def test_reports(source, words):
             collated("DataLoader(data, 8, collate_fn=collate)"), id="collated without workers"
         ),
         pytest.param(dataset(top="import lightning"), id="a framework copies the batches"),
-        pytest.param(
-            f"{HEAD}\nimport lightning\n"
-            "DataLoader(TensorDataset(torch.ones(3).to(device)), 8, pin_memory=True)",
-            id="a framework that may pin by itself",
-        ),
     ],
 )
 def test_is_information(source):
@@ -225,21 +209,3 @@ for x in DataLoader(Dataset(), 8, num_workers=4):
     files = {"data.py": f"import torch\n{data}", "main.py": main}
     assert check_in(tmp_path, files, "data.py", CODE)
     assert not check_in(tmp_path, files, "main.py", "TL102")
-
-
-@pytest.mark.parametrize(
-    ("made", "given", "count"),
-    [
-        ("self.x = x.detach().float()", "held.cpu()", 0),
-        ("self.x = x.detach().float()", "held", 1),
-        ("self.x = x", "torch.ones(9)", 0),
-        ("self.x = x.to('cuda')", "held.cpu()", 1),
-        ("self.x = torch.ones(9).cuda()", "held.cpu()", 1),
-    ],
-)
-def test_another_dataset_of_the_class_is_on_the_gpu(made, given, count):
-    """What counts is what the dataset of the loader was made of."""
-    loader = "held = torch.ones(9).cuda()\ntrain, test = Points(held), Points(" + given + ")\n"
-    loader += "DataLoader(train, 8)\nDataLoader(test, 8, num_workers=2)"
-    source = dataset("return self.x[i]", made=made, loader=loader)
-    assert len(check(source, CODE)) == count

@@ -67,10 +67,6 @@ def hoisted(code: str, name: str = "batches", **parts: str) -> str:
         pytest.param(
             loop(f"dataset.append(play(model))\n{BATCH}"), id="the dataset grows in the loop"
         ),
-        pytest.param(
-            loop(made="loader = DataLoader(dataset, batch_size=len(dataset))"),
-            id="a batch is the whole dataset",
-        ),
         pytest.param(loop(head="for step in range(1):"), id="a loop of one turn"),
         pytest.param(loop(top="iter = cycle"), id="iter is not Python's"),
         pytest.param(

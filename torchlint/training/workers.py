@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from torchlint.training.loaders import Loader
 
 DEEPEST = 16  # calls
-CONTEXTS = ("multiprocessing.get_context", "torch.multiprocessing.get_context")
-SETS = ("multiprocessing.set_start_method", "torch.multiprocessing.set_start_method")
 # Objects of libraries that keep the functions they are given.
 KEEPERS = ("torchvision.", "functools.partial")
 # What a worker asks to know its share, or draws something of its own from.
@@ -85,20 +83,6 @@ def _local(evaluation: Evaluation, at: At) -> Local | None:
     what = "class " if isinstance(node, cst.ClassDef) else ""
     is_local = module.index.scope(node).kind is ScopeKind.FUNCTION
     return Local(node.name, at.file, f"{what}{node.name.value}") if is_local else None
-
-
-def start_method(evaluation: Evaluation, loader: Loader) -> str:
-    """Return how the workers of a loader are started: "" for Python's way, "unknown"."""
-    found = list(loader.value("multiprocessing_context"))
-    for call in evaluation.calls(*SETS) if not found else ():
-        found += evaluation.value(call.args[0].value) if call.args else ()
-    for one in found:
-        if isinstance(one, Object) and one.kind in CONTEXTS and one.call:
-            node = evaluation.node(one.call)
-            args = node.args if isinstance(node, cst.Call) else ()
-            found += [each for arg in args[:1] for each in evaluation.value(arg.value)]
-    names = {one.value or "" for one in found if isinstance(one, Text)}
-    return names.pop() if len(names) == 1 else "unknown" if found else ""
 
 
 def started_by_import(
