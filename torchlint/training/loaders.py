@@ -48,6 +48,7 @@ STARTS = frozenset("enumerate filter iter list map set sorted sum tuple zip".spl
 # What a framework goes through by itself, epoch after epoch.
 FRAMEWORKS = ("lightning.", "pytorch_lightning.", "ignite.")
 FITS = frozenset({"fit", "run"})
+HOOKS = ("train_dataloader", "val_dataloader")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -194,6 +195,13 @@ def _passes(evaluation: Evaluation) -> dict[At, list[Pass]]:
             for at in loaders_in(evaluation.value(node), inside=is_unpacked):
                 if not evaluation.is_dead(node, file):
                     found[at].append(Pass(node, file, fits))
+    for cls in evaluation.classes:
+        bases = evaluation.classes.library_bases(cls.at)
+        hooks = [cls.methods[name] for name in HOOKS if name in cls.methods]
+        for hook in hooks if any(base.startswith(FRAMEWORKS) for base in bases) else ():
+            unit = evaluation.units.get(evaluation.at(hook, cls.at.file))
+            for at in loaders_in(unit.returned.value, inside=True) if unit else ():
+                found[at].append(Pass(evaluation.node(at), at.file, "hook"))
     return found
 
 
