@@ -85,6 +85,10 @@ SILENT = {
     "kept for others": step("z = teacher(x)\nmemory[0] = z\n" + UPDATE),
     "kept on an object": step("z = teacher(x)\nstate.loss += z\n" + UPDATE),
     "returned to such code": HEAD + "def outputs(net, x):\n    return net(x)\nwrap(outputs)\n",
+    "returned in an object": f"{HEAD}class Out:\n    def __init__(self, z):\n        self.z = z\n"
+        "def outputs(net, x):\n    return Out(net(x))\nwrap(outputs)\n",
+    "a model whose base is not seen": f"from elsewhere import Base\n{HEAD}class Big(Base):\n"
+        "    def forward(self, x):\n        return Kept(self.fc(x))\n",
     "a hook": step("teacher(x)\n" + UPDATE) + "teacher.fc.register_forward_hook(keep)\n",
     "an array holds no graph": evaluation(in_loop("hits += (model(x).numpy() > 0).sum()")),
 }  # fmt: skip

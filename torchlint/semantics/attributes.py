@@ -10,7 +10,6 @@ import libcst as cst
 from torchlint.semantics.classes import role
 from torchlint.semantics.loaders import PARAMETERS, arguments
 from torchlint.semantics.names import canonical
-from torchlint.semantics.tables.frameworks import OUTPUTS
 from torchlint.semantics.tables.tensors import FLAGS, HOST_NUMBERS, KNOWN, SELF_VIEWS
 from torchlint.semantics.tables.torch_classes import LOADERS
 from torchlint.semantics.values import (
@@ -59,8 +58,8 @@ def _of(run: Run, node: cst.BaseExpression, one: Alternative, name: str) -> Valu
         case Object():
             return _of_object(run, one, name)
         case Tensor():
-            if one.loaded and not one.sure and _is_part(run, node, name):
-                return run.one(one)
+            if not one.sure and _is_part(run, node, name):
+                return run.one(one)  # of what may be more than a tensor
             return _of_tensor(run, one, name)
         case Array():
             return _of_array(run, one, name)
@@ -156,8 +155,6 @@ def _of_tensor(run: Run, one: Tensor, name: str) -> Value:
             return run.one(Tensor(one.device, dtype="float"))
         case "dtype" | "layout" | "grad_fn" | "names":
             return run.sets.unknown
-    if name in OUTPUTS and not one.sure:  # of a model that may give more than a tensor
-        return run.one(one)
     if name in SELF_VIEWS:
         return run.one(replace(one, made=None))
     return run.one(Method(one, name))

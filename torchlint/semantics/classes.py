@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.semantics.cells import Cell
+from torchlint.semantics.names import is_of_library
 from torchlint.semantics.tables.frameworks import HOOKS
 from torchlint.semantics.tables.torch_classes import kind_of
 from torchlint.semantics.values import Class, Library
@@ -118,11 +119,18 @@ class Classes:
         )
 
     def kind(self, at: At) -> str:
-        """Return what a class makes by what it extends: a "module", a "dataset" ..., or ""."""
+        """Return what a class makes by what it extends: a "module", a "dataset" ..., or "".
+
+        What extends something unknown and has a ``forward`` is taken for a module.
+        """
         known = self._kinds.get(at)
         if known is None:
-            kinds = map(kind_of, self.library_bases(at))
-            known = self._kinds[at] = next(filter(None, kinds), "")
+            bases = self.library_bases(at)
+            known = next(filter(None, map(kind_of, bases)), "")
+            is_open = self.is_open(at) or not all(map(is_of_library, bases))
+            if not known and is_open and self.method(at, "forward"):
+                known = "module"
+            self._kinds[at] = known
         return known
 
     def method(self, at: At, name: str) -> tuple[ClassOf, cst.FunctionDef] | None:

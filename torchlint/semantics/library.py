@@ -182,7 +182,10 @@ def _like(run: Run, node: cst.Call, passed: Several[Passed]) -> Value:
 
 def of_operation(run: Run, short: str, passed: Several[Passed]) -> Value:
     """Return what an operation on tensors gives."""
-    given = [one for arg in passed for one in flat(arg.value) if isinstance(one, Tensor)]
+    values = [arg.value for arg in passed]
+    held = [one for value in values for one in value if isinstance(one, Sequence)]
+    values += [run.evaluation.put_into(run, one.made) for one in held]
+    given = [one for value in values for one in flat(value) if isinstance(one, Tensor)]
     tensor = mixed(*given) if given else Tensor(sure=False)
     return results(run, short, tensor, given, has_dim=len(passed) > 1)
 

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import libcst as cst
 
+from torchlint.semantics.names import is_of_library
 from torchlint.semantics.sets import flat
 from torchlint.semantics.tables.tensors import KNOWN
 from torchlint.semantics.values import (
     UNKNOWN,
     At,
+    Class,
     Dictionary,
     Instance,
     Library,
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
 Place: TypeAlias = cst.FunctionDef | cst.For | cst.While | cst.BaseSmallStatement
 
 _PLAIN = ((Library("builtins.staticmethod"),), (Library("builtins.classmethod"),))
+MODELS = ("transformers.", "diffusers.")  # libraries whose models return objects of theirs
 _NODES = (cst.Name, cst.Attribute, cst.Call)
 
 
@@ -133,7 +136,7 @@ class UnusedGraphs:
         for call, _ in files.of(cst.Call):
             if hooks:
                 yield call  # the hooks may keep what it computes
-            if self.is_unseen(call):
+            if self.is_unseen(call) or any(map(_keeps, self.evaluation.value(call.func))):
                 yield from (arg.value for arg in call.args)
         for node, file in files.of(cst.Return, cst.Yield):
             value = getattr(node, "value", None)
@@ -171,6 +174,14 @@ class UnusedGraphs:
 
 def _is_unseen(one: Alternative) -> bool:
     return isinstance(one, Unknown) or (isinstance(one, Method) and _is_unseen(one.owner))
+
+
+def _keeps(one: Alternative) -> bool:
+    """Whether what is called may keep what it is given, as objects do that a model returns."""
+    match one:
+        case Library(name=name):
+            return name.startswith(MODELS) or not is_of_library(name)
+    return isinstance(one, Class)
 
 
 # -- where gradients can be turned off -----------------------------------------------------------

@@ -60,8 +60,3 @@ HOOKS: dict[str, dict[str, Hook]] = {
     "transformers.Seq2SeqTrainer": _TRAINER,
     "transformers.TrainerCallback": _CALLBACK,
 }
-# What the outputs of transformers' and diffusers' models hold.
-OUTPUTS = frozenset(
-    "loss logits last_hidden_state pooler_output sample prediction_logits start_logits end_logits "
-    "image_embeds text_embeds logits_per_image logits_per_text".split()
-)
