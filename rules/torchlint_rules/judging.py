@@ -41,8 +41,10 @@ def safety(*proved: bool) -> Safety:
 
 def every(frequency: Frequency, steps: Mapping[Rate, str] = STEPS) -> str:
     """Say of which steps something is a part."""
-    which = "all but every n-th" if frequency.misses else "every"
-    return f"{which} {steps[frequency.rate]}"
+    step = steps[frequency.rate]
+    if frequency.misses:
+        return f"all but every n-th {step}"
+    return f"every {step}" if frequency.decided else f"each {step} that gets here"
 
 
 def by_statement(script: Script, *hows: How) -> Iterator[list[HostRead]]:

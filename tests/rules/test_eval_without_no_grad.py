@@ -65,6 +65,8 @@ SILENT = {
     "decorated": evaluation(top="@torch.no_grad()\n"),
     "decorated without brackets": evaluation(top="@torch.no_grad\n"),
     "inference mode": evaluation(top="@torch.inference_mode()\n"),
+    "a decorator of the project": "import torch\ndef off(run):\n    return torch.no_grad()(run)\n"
+        + evaluation(top="@off\n"),
     "a decorator that is not known": evaluation(top="@evaluating\n"),
     "in no_grad": evaluation(BLOCK),
     "a context that is not known": evaluation(BLOCK.replace("torch.no_grad", "context")),

@@ -133,6 +133,15 @@ def test_the_steps_between_those_that_log() -> None:
     assert finding.fix is None
 
 
+def test_a_condition_that_nobody_knows_says_which_steps() -> None:
+    (found,) = check(loop("if ready: print(loss.item())"), CODE)
+    assert "in each training step that gets here" in found.message
+
+
+def test_what_is_written_is_not_read() -> None:
+    silent(loop("eye = torch.eye(2, out=torch.empty_like(out))"), CODE)
+
+
 def test_one_finding_a_statement() -> None:
     (found,) = check(loop("print(loss.item(), out.mean().item(), out.max().item())"), CODE)
     assert "and 2 more" in found.message

@@ -375,3 +375,13 @@ def test_a_frozen_model_leaves_no_graph():
 def test_a_framework_is_only_told():
     (found,) = check(training(step="accelerator.backward(loss)", head="import accelerate\n"), CODE)
     assert (found.severity, found.fix) == (Severity.INFO, None)
+
+
+def test_a_method_that_others_call_may_run_without_gradients() -> None:
+    body = textwrap.indent(
+        "outs = []\nfor x in batches:\n    outs.append(model(x.cuda()))\n", " " * 8
+    )
+    source = f"{HEAD}\nclass Predictor:\n    def run(self, batches):\n{body}        return outs\n"
+    source += "\n    def stream(self, batches):\n        return self.run(batches)\n"
+    (found,) = check(source, CODE)
+    assert found.severity is Severity.INFO

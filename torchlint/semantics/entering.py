@@ -17,6 +17,7 @@ from torchlint.semantics.values import (
     Class,
     Device,
     Dictionary,
+    Function,
     Instance,
     Library,
     Object,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from torchlint.semantics.values import Value
 
 _SWITCHES = {"torch.no_grad": False, "torch.inference_mode": False, "torch.enable_grad": True}
+_WORDS = {name.rpartition(".")[2] for name in _SWITCHES} | {"set_grad_enabled"}
 AUTOCASTS = frozenset(
     {"torch.autocast", "torch.amp.autocast", "torch.cuda.amp.autocast", "torch.cpu.amp.autocast"}
 )
@@ -115,6 +117,14 @@ def entered(run: Run, value: Value) -> Value:
     return run.sets.each(value, lambda one: enter(run, one, "__enter__", run.one(one)))
 
 
+def _may_switch(run: Run, one: Unknown | Function) -> bool:
+    """Whether a context or decorator may turn gradients on or off: one that is seen names that."""
+    if isinstance(one, Unknown):
+        return True
+    index, node = run.evaluation.index(one.at.file), run.evaluation.node(one.at)
+    return any(name.value in _WORDS for name in index.below(node, cst.Name))
+
+
 def modes(run: Run, value: Value) -> dict[str, Value]:
     """Return what holds inside of a ``with`` by its context manager, or by a decorator."""
     found: dict[str, Value] = {}
@@ -126,7 +136,7 @@ def modes(run: Run, value: Value) -> dict[str, Value]:
                 found[GRAD] = run.evaluation.enabled.get(call, run.one(Truth()))
             case Object(kind=kind) if kind in AUTOCASTS:
                 found[AUTOCAST] = value
-            case Unknown() if GRAD not in found:
+            case Unknown() | Function() if GRAD not in found and _may_switch(run, one):
                 now = run.mode(GRAD) or run.one(Truth(True))
                 found[GRAD] = run.sets.union(now, run.one(Truth()))
     return found

@@ -419,7 +419,9 @@ class Evaluation:
             run.give(unit.parameters[stars[1].name.value], at, value)
         for mode in MODES:
             value = run.mode(mode)
-            run.give(unit.modes[mode], at, value or run.one(MODES[mode]))
+            if not value and isinstance(run.unit.node, cst.Module):
+                value = run.one(MODES[mode])
+            run.give(unit.modes[mode], at, value)
 
     def _argument(self, param: cst.Param, given: Argument | None, *, is_sure: bool) -> Value:
         if given is not None and given.always:

@@ -18,7 +18,7 @@ from torchlint.semantics.values import (
     Text,
     Unknown,
 )
-from torchlint.syntax.calls import argument_of, has_keyword, last_name
+from torchlint.syntax.calls import argument_of, has_keyword, keyword_of, last_name
 from torchlint.syntax.chains import root_of
 from torchlint.syntax.scopes import Bind
 
@@ -190,7 +190,8 @@ def _end(evaluation: Evaluation, call: cst.Call, file: int) -> cst.Call:
 
 def _arguments(evaluation: Evaluation, call: cst.Call, how: How) -> Iterator[_Found]:
     """Yield what a call reads of its arguments: what computes with them waits once."""
-    for node in (node for arg in call.args for node in _parts(arg.value)):
+    read = [arg.value for arg in call.args if keyword_of(arg) != "out"]  # that is written
+    for node in (node for value in read for node in _parts(value)):
         if _waits(evaluation.value(node)):
             is_one = how in (How.NUMBER, How.COPY, How.SIZE)
             yield call if is_one else node, node, how

@@ -20,8 +20,8 @@ KNOWN = (
 )
 
 # Methods that give no tensor.
-NUMBERS = names("""dim ndimension numel nelement element_size data_ptr get_device storage_offset
-    __len__ sparse_dim dense_dim""")
+NUMBERS = names("""_nnz dim ndimension numel nelement element_size data_ptr get_device
+    storage_offset __len__ sparse_dim dense_dim""")
 BOOLS = names("""is_contiguous is_floating_point is_complex is_pinned is_shared is_set_to
     is_inference is_signed is_conj is_same_size""")
 NOTHING = names("backward register_hook retain_grad")
