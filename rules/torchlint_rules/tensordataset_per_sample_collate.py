@@ -33,8 +33,9 @@ a single index of the whole batch gives the same. A sampler that draws whole bat
 - Other datasets: classes derived from `TensorDataset`, and parts of one (`random_split`).
 - Files that import a training framework, which puts samplers of its own into the loaders.
 
-It is information where no training step goes through the loader. No fix for loaders that the code
-asks for `batch_size`, `drop_last` or `sampler`, and calls that make a generator.
+It is information where no training step goes through the loader. No fix with a sampler or
+generator, for a dataset in the middle of an expression, and where the code asks a loader for its
+`batch_size`, `drop_last` or `sampler`.
 
 ## Fix safety
 Safe: the batches are the same, in the same order, and so are the random numbers. A tensor that may
@@ -73,10 +74,9 @@ from torchlint.edits.rewrites import (
     ReplaceArgument,
 )
 from torchlint.rule import Finding, Severity
-from torchlint.semantics.values import Nothing, Object
+from torchlint.semantics.values import Object
 from torchlint.syntax.calls import last_name, positional
-from torchlint.syntax.chains import dotted
-from torchlint.training.hoisting import free_name, named_after, plain_statement
+from torchlint.training.hoisting import free_name
 from torchlint.training.loaders import asked_for
 from torchlint.training.spelling import beside
 from torchlint_rules import judging
@@ -91,7 +91,8 @@ if TYPE_CHECKING:
 DATA = "torch.utils.data"
 TENSORS, LOADER = f"{DATA}.TensorDataset", f"{DATA}.DataLoader"
 OTHERS = ("batch_size", "batch_sampler", "sampler", "drop_last")
-GIVEN = ("batch_size", "shuffle", "sampler", "drop_last", "generator")
+MORE = ("sampler", "generator")  # a fix leaves these loaders as they are
+SHUFFLED, ORDERED = "RandomSampler", "SequentialSampler"
 WHOLE = Version("1.2")  # the first one that takes `batch_size=None` beside a sampler
 # What gives a tensor in the order of its dimensions.
 MAKERS = frozenset("zeros ones full empty rand randn randint randperm arange contiguous".split())
@@ -128,7 +129,7 @@ def takes_apart(loader: Loader) -> bool:
 def fix(script: Script, loader: Loader) -> Fix | None:
     """Return the fix: a sampler that draws whole batches."""
     named = dataset_name(script, loader)
-    drawn = sampler_of(script, loader, named[0]) if named else None
+    drawn = sampler_of(script, loader, named[0]) if named and loader.lacks(*MORE) else None
     if named is None or drawn is None or len(positional(loader.node)) > BY_PLACE:
         return None
     names = re.findall(r"{(\w+)}", drawn)
@@ -155,13 +156,14 @@ def dataset_name(script: Script, loader: Loader) -> tuple[str, tuple[Rewrite, ..
     module, data = script.module, loader.arguments["dataset"].node
     if isinstance(data, (cst.Name, cst.Attribute)):
         return module.code(data), ()
-    statement, parent = plain_statement(module, loader.node), module.parent(loader.node)
-    target = dotted(parent.targets[0].target) if isinstance(parent, cst.Assign) else ""
-    names = (*named_after(target, "dataset"), "tensor_dataset")
-    name = free_name(module, names, loader.node)
-    if data is None or statement is None or name is None or "#" in module.code(data):
+    statement = module.parent(loader.node)
+    name = free_name(module, ("dataset", "tensor_dataset"), loader.node)
+    if data is None or name is None or "#" in module.code(data):
         return None
-    return name, (InsertBefore(statement, f"{name} = {module.code(data)}"), Replace(data, name))
+    if not isinstance(statement, (cst.Assign, cst.Return)):
+        return None
+    made = InsertBefore(statement, f"{name} = {module.code(data)}")
+    return name, (made, Replace(data, name))
 
 
 def contiguous(script: Script, loader: Loader) -> list[Rewrite] | None:
@@ -194,20 +196,14 @@ def is_dense(script: Script, node: cst.BaseExpression) -> bool:
 def sampler_of(script: Script, loader: Loader, data: str) -> str | None:
     """Return a sampler that draws the batches of the loader; names of torch stand in braces."""
     code: dict[str, str] = {}
-    for name in GIVEN:
+    for name in ("batch_size", "shuffle", "drop_last"):
         argument = loader.arguments.get(name)
-        if argument is not None and not all(isinstance(one, Nothing) for one in argument.value):
-            if argument.node is None:
-                return None  # in a dictionary
+        if argument is not None and argument.node is None:
+            return None  # in a dictionary
+        if argument is not None and argument.node is not None:
             code[name] = script.module.code(argument.node)
-    generator = loader.arguments.get("generator")
-    if generator and "generator" in code and not dotted(generator.node or loader.node):
-        return None  # a second one, where it is written a second time
-    given = f", generator={code['generator']}" if "generator" in code else ""
-    shuffled, ordered = f"{{RandomSampler}}({data}{given})", f"{{SequentialSampler}}({data})"
-    if "sampler" in code:
-        inner = code["sampler"]
-    elif code.get("shuffle", "False") in ("True", "False"):
+    shuffled, ordered = (f"{{{name}}}({data})" for name in (SHUFFLED, ORDERED))
+    if code.get("shuffle", "False") in ("True", "False"):
         inner = shuffled if code.get("shuffle") == "True" else ordered
     else:
         inner = f"{shuffled} if {code['shuffle']} else {ordered}"
@@ -220,7 +216,7 @@ def arguments(loader: Loader, sampler: str) -> Iterator[Rewrite]:
         name: next((arg for arg in loader.node.args if arg.value is given.node), None)
         for name, given in loader.arguments.items()
     }
-    place = found.get("sampler") or found.get("shuffle") or found.get("drop_last")
+    place = found.get("shuffle") or found.get("drop_last")
     if (size := found.get("batch_size")) is not None:
         yield ReplaceArgument(loader.node, size, "batch_size", "None")
     if place is not None:

@@ -139,13 +139,14 @@ EITHER = drawn("RandomSampler(data) if option else SequentialSampler(data)")
             id="drop_last",
         ),
         pytest.param(
-            load("loader = DataLoader(data, 4, shuffle=True, generator=option)"),
+            load("loader = DataLoader(TensorDataset(torch.ones(9)), 4)", data=""),
             load(
-                "loader = DataLoader(data, batch_size=None, "
-                f"{drawn('RandomSampler(data, generator=option)')}, generator=option)",
-                imports=RANDOM,
+                "dataset = TensorDataset(torch.ones(9))\nloader = DataLoader(\n    "
+                f"dataset,\n    batch_size=None,\n    {ORDERED.replace('data', 'dataset')},\n)",
+                data="",
+                imports=MORE,
             ),
-            id="with a generator",
+            id="a dataset without a name",
         ),
         pytest.param(
             load("loader = DataLoader(data, 4, shuffle=option)"),
@@ -154,18 +155,6 @@ EITHER = drawn("RandomSampler(data) if option else SequentialSampler(data)")
                 imports=RANDOM.replace("Sampler, Tensor", "Sampler, SequentialSampler, Tensor"),
             ),
             id="shuffled on request",
-        ),
-        pytest.param(
-            load(
-                "loader = DataLoader(data, 4, sampler=RandomSampler(data), drop_last=True)",
-                imports=GIVEN,
-            ),
-            load(
-                "loader = DataLoader(data, batch_size=None, "
-                f"{drawn('RandomSampler(data)', 'True')})",
-                imports=GIVEN,
-            ),
-            id="with a sampler",
         ),
         pytest.param(
             load("loader = DataLoader(\n    data,\n    batch_size=4,  # few\n    shuffle=True,\n)"),
@@ -194,31 +183,6 @@ EITHER = drawn("RandomSampler(data) if option else SequentialSampler(data)")
             ),
             id="tensors that may have been permuted",
         ),
-        pytest.param(
-            load("train_loader = DataLoader(TensorDataset(torch.ones(9)), 4)", data="",
-                 use="for x, y in train_loader:\n    step(x, y).backward()"),
-            load(
-                "train_dataset = TensorDataset(torch.ones(9))\n"
-                "train_loader = DataLoader(\n    train_dataset,\n    batch_size=None,\n"
-                f"    {ORDERED.replace('data', 'train_dataset')},\n)",
-                data="",
-                use="for x, y in train_loader:\n    step(x, y).backward()",
-                imports=MORE,
-            ),
-            id="a dataset without a name",
-        ),
-        pytest.param(
-            load("", data="", use="for (x,) in DataLoader(TensorDataset(torch.ones(9)), 4):\n"
-                 "    step(x)"),
-            load(
-                "",
-                data="dataset = TensorDataset(torch.ones(9))",
-                use="for (x,) in DataLoader(dataset, batch_size=None, "
-                f"{ORDERED.replace('data', 'dataset')}):\n    step(x)",
-                imports=MORE,
-            ).replace("9))\n\n", "9))\n").replace("9))\n    \n", "9))\n"),
-            id="in the head of a loop",
-        ),
     ],
 )  # fmt: skip
 def test_fixes(before, after):
@@ -246,16 +210,6 @@ def test_two_loaders_of_one_dataset():
         pytest.param(
             load(data="data = TensorDataset(*more)"), "were permuted keep", id="unseen tensors"
         ),
-        pytest.param(
-            load("loader = DataLoader(TensorDataset(*more), 4)", data=""),
-            "were permuted keep",
-            id="unseen tensors, without a name",
-        ),
-        pytest.param(
-            load("loader = DataLoader(TensorDataset(x), 4)", data=""),
-            "were permuted keep",
-            id="tensors that may have been permuted, without a name",
-        ),
     ],
 )
 def test_unsafe_fixes(source, words):
@@ -273,7 +227,6 @@ def test_unsafe_fixes(source, words):
             load(use="for x, y in loader:\n    step(x, loader.batch_size)"), id="its batch_size"
         ),
         pytest.param(load("loader = DataLoader(data, 4, False, None)"), id="four by place"),
-        pytest.param(load("loader = DataLoader(data, 4, generator=seeded(1))"), id="a generator"),
         pytest.param(load("loader = DataLoader(data, **{'batch_size': 4})"), id="a dictionary"),
         pytest.param(
             load(imports=f"{IMPORTS}\nfrom mine import BatchSampler"), id="the name is taken"
@@ -283,8 +236,11 @@ def test_unsafe_fixes(source, words):
             id="without a name, in an expression",
         ),
         pytest.param(
-            load("loader = DataLoader(TensorDataset(\n    x,  # all\n), 4)", data=""),
-            id="without a name, with a comment",
+            load("loader = DataLoader(data, 4, True, generator=option)"), id="a generator"
+        ),
+        pytest.param(
+            load("loader = DataLoader(data, 4, sampler=RandomSampler(data))", imports=GIVEN),
+            id="a sampler",
         ),
     ],
 )  # fmt: skip

@@ -50,21 +50,6 @@ def free_name(module: Module, names: Iterable[str], place: cst.CSTNode) -> str |
     return next((name for name in names if name not in used), None)
 
 
-def plain_statement(module: Module, node: cst.CSTNode) -> cst.SimpleStatementLine | cst.For | None:
-    """Return the statement that evaluates an expression once, before all else that it does."""
-    for above, child in module.index.climb(node):
-        match above:
-            case cst.SimpleStatementLine():
-                return above
-            case cst.For() if child is above.iter:
-                return above
-            case cst.Lambda() | cst.IfExp() | cst.BooleanOperation() | cst.BaseComp():
-                return None
-            case cst.CompFor() | cst.BaseStatement():
-                return None
-    return None
-
-
 def named_after(loader: str, what: str) -> tuple[str, ...]:
     """Return names for something of a loader: ``train_batches`` for ``self.train_loader``."""
     last = loader.rpartition(".")[2]
