@@ -62,7 +62,7 @@ from torchlint.rule import Finding, Severity
 from torchlint.semantics.tables.torch_classes import SCHEDULERS
 from torchlint.semantics.values import Object
 from torchlint.training.frequency import Rate
-from torchlint.training.schedules import counts_batches, is_alone, is_early, moves
+from torchlint.training.schedules import counts_batches, is_early, moves
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,7 +81,8 @@ def scheduler_step_frequency(script: Script) -> Iterator[Finding]:
     if not script.settings.may_be(SINCE):
         return
     steps, evaluation = script.connected.steps, script.connected.evaluation
-    for call, value in moves(steps, script.file):
+    found = list(moves(steps, script.file))
+    for call, value in found:
         frequency, code = script.frequency(call), script.module.brief(call)
         early = is_early(steps, call, value, script.file)
         if early is not False:
@@ -100,7 +101,7 @@ def scheduler_step_frequency(script: Script) -> Iterator[Finding]:
         elif (
             frequency.rate is Rate.EPOCH
             and counts_batches(evaluation, value)
-            and is_alone(evaluation, call, value)
+            and [other for _, other in found].count(value) == 1
         ):
             yield Finding(
                 call,

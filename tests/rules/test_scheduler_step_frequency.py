@@ -252,7 +252,6 @@ def cycle(code: str = CYCLE.format("len(loader)"), epoch: str = f"{STEPS}\n{MOVE
         pytest.param(cycle("StepLR(optimizer, 30)"), id="another schedule"),
         pytest.param(cycle(epoch=EACH), id="in each step"),
         pytest.param(cycle(epoch=f"{EACH}\n{MOVE}"), id="in both"),
-        pytest.param(cycle(epoch=f"{STEPS}\nlog(scheduler)\n{MOVE}"), id="a function gets it"),
     ],
 )
 def test_a_schedule_is_moved_on_as_often_as_it_counts(source: str) -> None:

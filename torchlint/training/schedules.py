@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.semantics.arguments import given_to
-from torchlint.semantics.sets import is_known
 from torchlint.semantics.tables.torch_classes import SCHEDULERS
 from torchlint.semantics.values import Instance, Nothing, Object
 from torchlint.syntax.calls import last_name
@@ -152,19 +151,3 @@ def _has_length(evaluation: Evaluation, node: cst.CSTNode | None, file: int, dep
         for one in evaluation.bindings(name)
         if one.is_plain
     )
-
-
-def is_alone(evaluation: Evaluation, call: cst.Call, value: Value) -> bool:
-    """Whether nothing else is seen to move a schedule on, or gets it and may do so."""
-    mine = {one for one in value if isinstance(one, Object)}
-    held = {id(each) for each in evaluation.different if any(one in mine for one in each)}
-    for other, _ in evaluation.files.of(cst.Call):
-        is_step = last_name(other.func) == "step"
-        given = [other.func] if is_step else other.args
-        if (
-            other is not call
-            and any(id(evaluation.value(getattr(one, "value", None))) in held for one in given)
-            and (is_step or not is_known(evaluation.value(other.func)))
-        ):
-            return False
-    return True
