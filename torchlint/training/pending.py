@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
 # What a tensor is asked without its numbers, or handed on with no wait.
 _LOOKS = "shape device dtype ndim size stride type to cuda pin_memory copy_ record_stream"
-LOOKS = NUMBERS | BOOLS | frozenset(_LOOKS.split())
-SAME = VIEWS | frozenset({"data", "T", "mT"})
+LOOKS = NUMBERS | BOOLS | VIEWS | frozenset(_LOOKS.split())
 # Methods that wait, whatever has them, and those that do where they are not told otherwise.
 WAITS = frozenset({"synchronize", "wait", "query", "barrier", "elapsed_time"})
 MOVES = frozenset({"to", "cuda"})
@@ -68,7 +67,7 @@ def first_read(evaluation: Evaluation, file: int, copy: DeviceCopy) -> cst.CSTNo
 
 
 def _reads(evaluation: Evaluation, file: int, copy: DeviceCopy) -> Iterator[cst.CSTNode]:
-    """Yield what reads a copy, through its views and the names that it is given."""
+    """Yield what reads a copy, through the names that it is given; its views are not followed."""
     index = evaluation.index(file)
     waiting: list[cst.CSTNode] = [copy.node]
     for node in waiting:  # it grows
@@ -77,13 +76,8 @@ def _reads(evaluation: Evaluation, file: int, copy: DeviceCopy) -> Iterator[cst.
         match parent:
             case cst.Attribute(attr=cst.Name(value=name)) if parent.value is node:
                 is_called = isinstance(above, cst.Call) and above.func is parent
-                if name in SAME:
-                    waiting.append(above if is_called and above is not None else parent)
-                elif is_called and above is not None and name not in LOOKS:
+                if is_called and above is not None and name not in LOOKS:
                     yield above
-            case cst.Subscript() if parent.value is node:
-                if not isinstance(above, (cst.AssignTarget, cst.AugAssign)):
-                    waiting.append(parent)
             case cst.BinaryOperation() | cst.Comparison() | cst.UnaryOperation():
                 yield parent
             case cst.ComparisonTarget() | cst.FormattedStringExpression() | cst.AugAssign():
