@@ -22,7 +22,7 @@ from torchlint.semantics.definitions import parameters
 from torchlint.semantics.entering import enter
 from torchlint.semantics.expressions import EXPRESSIONS
 from torchlint.semantics.loaders import batches_of
-from torchlint.semantics.run import MODES, Key, Run
+from torchlint.semantics.run import ASSUMED, GRAD, MODES, Key, Run
 from torchlint.semantics.sets import Sets
 from torchlint.semantics.statements import STATEMENTS
 from torchlint.semantics.tables.torch_classes import CONTAINERS, LOADERS, WRAPPERS
@@ -418,9 +418,8 @@ class Evaluation:
             value = self.sets.nested(Dictionary(tuple(sorted(rest)), others, at))
             run.give(unit.parameters[stars[1].name.value], at, value)
         for mode in MODES:
-            value = run.mode(mode)
-            if not value and isinstance(run.unit.node, cst.Module):
-                value = run.one(MODES[mode])
+            is_assumed = mode == GRAD and not isinstance(run.unit.node, cst.Module)
+            value = run.mode(mode) or run.one(ASSUMED if is_assumed else MODES[mode])
             run.give(unit.modes[mode], at, value)
 
     def _argument(self, param: cst.Param, given: Argument | None, *, is_sure: bool) -> Value:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from torchlint.semantics.cells import Cell
-from torchlint.semantics.values import NEVER, Alternative, At, Library, Truth, Value
+from torchlint.semantics.values import NEVER, Alternative, At, Guess, Library, Truth, Value
 from torchlint.syntax.scopes import ScopeKind
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ _INNER = (ScopeKind.COMPREHENSION, ScopeKind.CLASS)
 GRAD, AUTOCAST = "@grad", "@autocast"
 # What holds around a call, and what that is where nobody says anything.
 MODES: dict[str, Alternative] = {GRAD: Truth(True), AUTOCAST: Truth(False)}
+ASSUMED = Guess("recorded")  # of gradients, in a function that nobody is seen to call
 
 
 @dataclass(slots=True)

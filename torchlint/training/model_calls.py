@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.semantics.run import GRAD
+from torchlint.semantics.run import ASSUMED, GRAD
 from torchlint.semantics.tables.torch_classes import CONTAINERS, WRAPPERS
 from torchlint.semantics.values import (
     Function,
@@ -75,15 +75,15 @@ class ModelCalls:
         """Return whether a call is recorded."""
         node = self.evaluation.node(call)
         value = self.evaluation.modes.get(id(node), {}).get(GRAD, ())
-        found = {one.value if isinstance(one, Truth) else None for one in value}
+        found = {getattr(one, "value", None) for one in value if one != ASSUMED}
         if not value:
             unit = unit_around(self.evaluation, node, call.file)
             return Recording.ON if isinstance(unit.node, cst.Module) else Recording.ASSUMED
         if None in found:
             return Recording.UNKNOWN
-        if len(found) > 1:
-            return Recording.SOME
-        return Recording.ON if True in found else Recording.OFF
+        if False in found:
+            return Recording.OFF if len(value) == 1 else Recording.SOME
+        return Recording.ON if found else Recording.ASSUMED
 
     def keeps(self, tensor: Tensor) -> bool:
         """Whether autograd would go back from a tensor, through a model with parameters."""
