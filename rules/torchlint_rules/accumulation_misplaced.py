@@ -42,8 +42,8 @@ is always: the loss may be a sum on purpose.
 
 ## Fix safety
 Unsafe, since it changes the training: `zero_grad()` moves behind the step, and one is put before
-the loop, for what a last, incomplete window has left. No fix where the loss is not divided, for
-TL607b and TL607c, and under a framework.
+the loop, for what a last, incomplete window has left. No fix where the file divides nothing by
+the number of batches, for TL607b and TL607c, and under a framework.
 
 ## Evidence
 `torchlint bench TL607` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time
@@ -71,7 +71,7 @@ from torchlint.edits.fix import Fix, Safety
 from torchlint.edits.rewrites import DeleteStatement, InsertAfter, InsertBefore, Rewrite
 from torchlint.rule import Finding, Severity
 from torchlint.syntax.chains import dotted
-from torchlint.training.accumulation import Share, accumulations, share
+from torchlint.training.accumulation import accumulations, is_divided, is_whole
 from torchlint.training.optimizers import clears, is_only
 from torchlint.training.steps import Role
 
@@ -143,11 +143,12 @@ def fix(script: Script, found: Accumulation, one: Member) -> Fix | None:
     module, region = script.module, found.region
     drop, code = module.parent(one.node), module.code(one.node)
     is_here = all(len(each.path) == 1 for each in (one, found.step, found.backward))
-    if not isinstance(drop, cst.Expr) or not is_here or share(found) is not Share.DIVIDED:
+    if not isinstance(drop, cst.Expr) or not is_here or not is_divided(found):
         return None
     rewrites: list[Rewrite] = [DeleteStatement(drop)]
     loop = region.evaluation.node(found.loop) if found.loop else region.node
-    assert isinstance(loop, (cst.For, cst.While))
+    if not isinstance(loop, (cst.For, cst.While)):
+        return None  # a step whose loop is elsewhere
     if found.loop is None:
         last = end_of_step(script, found, loop)
         if last is None:
@@ -177,7 +178,7 @@ def end_of_step(
 
 def whole(script: Script, found: Accumulation) -> Iterator[Finding]:
     """TL607b: each batch gives its whole loss."""
-    if found.every is not None and not script.frameworks and share(found) is Share.WHOLE:
+    if found.every is not None and not script.frameworks and is_whole(found):
         every = found.code(found.every)
         yield Finding(
             found.backward.node,

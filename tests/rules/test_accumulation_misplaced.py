@@ -184,6 +184,11 @@ def test_fix(before, after):
         pytest.param(script(ZERO, share=""), id="the loss is not divided"),
         pytest.param(script("print(optimizer.zero_grad())"), id="not a statement of its own"),
         pytest.param(script(ZERO).replace(":\n            opt", ": opt"), id="one line"),
+        pytest.param(
+            "import torch\n\ndef step(i, model, optimizer, x, k):\n    optimizer.zero_grad()\n"
+            "    (model(x).mean() / k).backward()\n    if i % k == 0:\n        optimizer.step()\n",
+            id="the loop is elsewhere",
+        ),
     ],
 )
 def test_no_fix(source):

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import enum
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torchlint.semantics.tables.torch_classes import kind_of
-from torchlint.semantics.values import Guess, Number, Object
+from torchlint.semantics.values import Number
 from torchlint.training.guards import Guard, guard_of
 from torchlint.training.optimizers import clears, trains
 from torchlint.training.steps import Role, same
@@ -165,28 +163,17 @@ def _turns_of(over: cst.CSTNode | None) -> cst.BaseExpression | None:
     return None
 
 
-# -- what share of the loss each batch gives
-
-
-class Share(enum.Enum):
-    """How the loss of one backward pass stands to the loss of all; weaker ones come first."""
-
-    DIVIDED = enum.auto()  # by something: it may be right
-    UNKNOWN = enum.auto()
-    WHOLE = enum.auto()  # what a loss function gives: the mean of its own batch, by default
-
-
-def share(found: Accumulation) -> Share:
-    """Return what share the loss of a backward pass is."""
+def is_whole(found: Accumulation) -> bool:
+    """Whether each batch gives all of its loss, as far as is seen: nothing divides a mean."""
     func = found.backward.node.func
     loss = func.value if isinstance(func, cst.Attribute) else func
     match loss:
         case cst.Call(func=cst.Attribute(attr=cst.Name("scale")), args=[cst.Arg(value=inner)]):
             loss = inner
-    return Share.DIVIDED if _is_factor(found) else _share(found.region.evaluation, loss, 0)
+    return not is_divided(found) and _is_mean(found.region, loss, 0)
 
 
-def _is_factor(found: Accumulation) -> bool:
+def is_divided(found: Accumulation) -> bool:
     """Whether a file that the step runs code of multiplies or divides by the number of batches."""
     code = found.code(found.every).rpartition(".")[2] if found.every is not None else ""
     for file in {file for file, _ in found.region.scopes}:
@@ -203,30 +190,17 @@ def _is_factor(found: Accumulation) -> bool:
     return False
 
 
-def _share(evaluation: Evaluation, node: cst.CSTNode | None, depth: int) -> Share:
-    """Return what a loss is: the weakest of what its parts are."""
+def _is_mean(region: Region, node: cst.CSTNode | None, depth: int) -> bool:
+    """Whether a loss is what loss functions give: the mean of its own batch, by default."""
     parts: list[cst.CSTNode | None] = []
     match node:
         case cst.Name() if depth < _DEPTH:
-            found = evaluation.bindings(node)
-            parts = [one.value for one in found if one.is_plain]
-            if any(isinstance(one.value, cst.AugAssign) for one in found):
-                return Share.DIVIDED
-        case cst.BinaryOperation(operator=cst.Divide()):
-            return Share.DIVIDED
-        case cst.BinaryOperation(left=left, right=right):
-            parts = [left, right]
+            parts = [one.value for one in region.evaluation.bindings(node)]
+        case cst.BinaryOperation(left=left, operator=operator, right=right):
+            parts = [] if isinstance(operator, cst.Divide) else [left, right]
         case cst.Call(func=func):
-            name = evaluation.library(func)
+            name = region.evaluation.library(func)
+            kinds = map(region.effects.kind, region.evaluation.value(func))
             is_loss = name.startswith("torch.nn.functional.") and name.endswith(_LOSSES)
-            return Share.WHOLE if is_loss or _is_criterion(evaluation, func) else Share.UNKNOWN
-    shares = [_share(evaluation, one, depth + 1) for one in parts]
-    return min(shares, key=lambda one: one.value, default=Share.UNKNOWN)
-
-
-def _is_criterion(evaluation: Evaluation, func: cst.BaseExpression) -> bool:
-    return any(
-        one.what == "criterion" if isinstance(one, Guess) else kind_of(one.kind) == "criterion"
-        for one in evaluation.value(func)
-        if isinstance(one, (Guess, Object))
-    )
+            return is_loss or "criterion" in kinds
+    return bool(parts) and all(_is_mean(region, one, depth + 1) for one in parts)
