@@ -13,14 +13,21 @@ from torchlint.config import BY_KEY, Configuration, Kind, Layer, check_values, p
 from torchlint.discovery import discover, is_left_out, shown
 from torchlint.edits.fix import Safety
 from torchlint.errors import UsageError
-from torchlint.run import Outcome, Plan, add_ignores, check_files, check_one, new_projects
+from torchlint.run import (
+    Outcome,
+    Plan,
+    add_ignores,
+    check_files,
+    check_group,
+    new_projects,
+    trouble,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from torchlint.config import Settings
     from torchlint.report.paint import Line
-    from torchlint.source import Source
     from torchlint.target import Target, Targets
 
 CLEAN, FINDINGS, FAULT = 0, 1, 2
@@ -182,12 +189,10 @@ class _Run:
             self.show_settings(path or self.working / "-")
             return CLEAN
 
-        def read() -> Source:
-            from torchlint.source import decode_source  # noqa: PLC0415
+        from torchlint.source import decode_source  # noqa: PLC0415
 
-            return decode_source(data, filename, path)
-
-        check_one(read, filename, self.plan(write=False), outcome)
+        with trouble(filename, outcome):
+            check_group([decode_source(data, filename, path)], self.plan(write=False), outcome)
         if self.fixes and not self.options["diff"]:
             changed = [file for file in outcome.files if file.text != file.source.text]
             fixed = changed[0].source.encode(changed[0].text) if changed else data

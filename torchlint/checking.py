@@ -44,7 +44,9 @@ _TEMPLATE = re.compile(r"^\s*\{%.*%\}", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What to look for: the selected rules, the codes whose fixes are wanted, the torch version.
+    """What to look for: the selected rules, those whose fixes are wanted, the torch version.
+
+    ``may_fix`` tells of a finding's code, which may be a sub-case's, whether its fix is wanted too.
 
     ``preferences`` is what fixes write where they have to choose.  ``projects`` gives the facts
     that other files hold; without it each file is looked at by itself.
@@ -67,6 +69,7 @@ class Options:
     trusting: bool = False
     preferences: Preferences = DEFAULT
     projects: Projects | None = None
+    may_fix: Callable[[str], bool] = lambda _: True
 
 
 @dataclass(frozen=True, slots=True)

@@ -232,11 +232,6 @@ class Settings:
         """Whether fixes of this code may be applied."""
         return specificity(code, self.fixable) > specificity(code, self.unfixable)
 
-    def may_fix_some(self, code: str) -> bool:
-        """Whether fixes of a rule, or of one of its sub-cases, may be applied."""
-        cases = (each for each in self.fixable if each[:-1] == code)
-        return any(map(self.may_fix, (code, *cases)))
-
     def rules(self, every: Iterable[Rule], path: Path | None) -> tuple[Rule, ...]:
         """Rules of which at least one case is wanted in this file."""
         named = [s for choice in self.choices for s in (*(choice.select or ()), *choice.extend)]

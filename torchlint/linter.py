@@ -293,6 +293,7 @@ def _is_wanted(item: Diagnostic, options: Options, safety: Safety) -> bool:
         and bool(item.fix.edits)
         and item.fix.safety <= safety
         and rule_code(item.code) in options.fixable
+        and options.may_fix(item.code)
     )
 
 

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial
+from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchlint.errors import TorchlintError
 from torchlint.registry import SYNTAX_ERROR, UNUSED_SUPPRESSION, all_rules, may_be_relevant
-from torchlint.rule import rule_code
 from torchlint.syntax.validity import looks_valid
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from torchlint.config import Settings
     from torchlint.edits.fix import Safety
     from torchlint.errors import InternalError
-    from torchlint.linter import Fixed, Options
+    from torchlint.linter import Options
     from torchlint.projects import Projects
     from torchlint.rule import Diagnostic, Rule
     from torchlint.source import Source
@@ -97,63 +96,40 @@ def check_files(
     from torchlint.source import read_source  # noqa: PLC0415  not needed to list files
 
     order: dict[Path, int] = {}
-    waiting: dict[str, tuple[Path, str]] = {}
+    waiting: dict[str, Source] = {}
     for path, filename in files:
         order[path] = len(order)
-        try:
+        with trouble(filename, outcome):
             source = read_source(path, filename)
-            if not _is_done(source):
-                waiting[str(path)] = path, filename
+            if may_be_relevant(source.text) or not looks_valid(source.text):
+                waiting[str(path)] = source
                 continue
-        except TorchlintError as error:
-            outcome.trouble(str(error))
         outcome.checked += 1
         tick(outcome.checked)
     while waiting:
-        name, (first, _) = next(iter(waiting.items()))
-        near = {name, *plan.projects().imports(first).connected(name)}
-        group = [waiting.pop(one) for one in sorted(near & waiting.keys())]
-        reads = {shown: partial(read_source, path, shown) for path, shown in group}
-        check_group(reads, plan, outcome, tick)
+        name = next(iter(waiting))
+        near = {name, *plan.projects().imports(Path(name)).connected(name)}
+        check_group([waiting.pop(one) for one in sorted(near & waiting.keys())], plan, outcome)
+        tick(outcome.checked)
     outcome.files.sort(key=lambda file: order[file.source.path] if file.source.path else 0)
 
 
-def _is_done(source: Source) -> bool:
-    """Whether there is nothing to find in a file, as its words show."""
-    return not may_be_relevant(source.text) and looks_valid(source.text)
-
-
-def check_one(read: Callable[[], Source], filename: str, plan: Plan, outcome: Outcome) -> None:
-    """Check one file and add what comes of it to the outcome."""
-    check_group({filename: read}, plan, outcome, lambda _: None)
-
-
-def check_group(
-    files: Mapping[str, Callable[[], Source]],
-    plan: Plan,
-    outcome: Outcome,
-    tick: Callable[[int], None],
-) -> None:
-    """Check files together, given by the names they are shown by, and add what comes of it."""
+def check_group(sources: Sequence[Source], plan: Plan, outcome: Outcome) -> None:
+    """Check files together, and add what comes of it to the outcome."""
     jobs: list[tuple[Source, Settings, Options]] = []
-    for name, read in files.items():
+    for source in sources:
         outcome.checked += 1
-        with _trouble(name, outcome):
-            source = read()
-            settings = plan.settings_of(_folder(source, plan))
-            if not _is_done(source):
-                jobs.append((source, settings, _options(source, settings, plan)))
-    if not jobs:
-        return
+        with trouble(source.filename, outcome):
+            settings = plan.settings_of(source.path.parent if source.path else plan.working)
+            jobs.append((source, settings, _options(source, settings, plan)))
     plan.projects().trim()
-    tick(outcome.checked)
     for result in _fixed(jobs, plan, outcome) if plan.fix is not None else _found(jobs, outcome):
         if result.findings or result.applied or result.notes:
             outcome.files.append(result)
 
 
 @contextlib.contextmanager
-def _trouble(filename: str, outcome: Outcome) -> Iterator[None]:
+def trouble(filename: str, outcome: Outcome) -> Iterator[None]:
     """Report what goes wrong: a bug met in one file must not hide what is found in others."""
     try:
         yield
@@ -167,7 +143,7 @@ def _found(jobs: Iterable[tuple[Source, Settings, Options]], outcome: Outcome) -
     from torchlint.linter import examine  # noqa: PLC0415  not needed where no file has torch
 
     for source, settings, options in jobs:
-        with _trouble(source.filename, outcome):
+        with trouble(source.filename, outcome):
             checked = examine(source, options)
             _tell(checked.errors, outcome)
             found = tuple(_shown(checked.diagnostics, settings, source.path))
@@ -178,10 +154,12 @@ def _fixed(
     jobs: Sequence[tuple[Source, Settings, Options]], plan: Plan, outcome: Outcome
 ) -> Iterator[Checked]:
     """Fix files; one that cannot be written keeps its findings."""
+    from torchlint.linter import fix_sources  # noqa: PLC0415  not needed where no file has torch
+
     if plan.fix is None:
         return
     unwritten: list[tuple[Source, Settings, Options]] = []
-    results, notes = _fix(jobs, plan.fix)
+    results = fix_sources([(source, options) for source, _, options in jobs], plan.fix)
     for job, fixed in zip(jobs, results, strict=True):
         source, settings, _ = job
         if isinstance(fixed, Exception):
@@ -193,8 +171,7 @@ def _fixed(
             continue
         _tell(fixed.errors, outcome)
         found = tuple(_shown(fixed.remaining, settings, source.path))
-        told = fixed.notes + notes.get(source.filename, ())
-        yield Checked(source, settings, fixed.text, found, fixed.applied, told)
+        yield Checked(source, settings, fixed.text, found, fixed.applied, fixed.notes)
     yield from _found(unwritten, outcome)
 
 
@@ -212,19 +189,15 @@ def internal_error(where: str, error: BaseException) -> str:
     )
 
 
-def _folder(source: Source, plan: Plan) -> Path:
-    return source.path.parent if source.path else plan.working
-
-
 def _options(source: Source, settings: Settings, plan: Plan) -> Options:
     """Return what to look for in a file."""
     from torchlint.linter import Options  # noqa: PLC0415  not needed where no file has torch
 
-    rules, fixable = _wanted(settings, source.path if settings.per_file_ignores else None)
-    target = plan.target_of(_folder(source, plan), settings)
+    rules = _wanted(settings, source.path if settings.per_file_ignores else None)
+    target = plan.target_of(source.path.parent if source.path else plan.working, settings)
     return Options(
         rules,
-        fixable,
+        frozenset(rule.code for rule in rules),
         target.version,
         floor=target.floor,
         every_version=target.every,
@@ -232,56 +205,20 @@ def _options(source: Source, settings: Settings, plan: Plan) -> Options:
         trusting=True,
         preferences=settings.preferences,
         projects=plan.projects(),
+        may_fix=lambda code: settings.may_fix(code) and settings.reports(code, source.path),
     )
 
 
 @lru_cache(8)  # most files have the settings of the file before
-def _wanted(settings: Settings, path: Path | None) -> tuple[tuple[Rule, ...], frozenset[str]]:
-    """Return the rules that a file is checked by, and the codes of those that may fix it."""
-    rules = settings.rules(all_rules(), path)
-    return rules, frozenset(rule.code for rule in rules if settings.may_fix_some(rule.code))
+def _wanted(settings: Settings, path: Path | None) -> tuple[Rule, ...]:
+    """Return the rules that a file is checked by."""
+    return settings.rules(all_rules(), path)
 
 
 def _tell(errors: Iterable[InternalError], outcome: Outcome) -> None:
     """Report rules that failed on a file; what the others found still counts."""
     for error in errors:
         outcome.trouble(str(error))
-
-
-def _fix(
-    jobs: Sequence[tuple[Source, Settings, Options]], safety: Safety
-) -> tuple[list[Fixed | TorchlintError], dict[str, tuple[str, ...]]]:
-    """Fix files, and say what was left because a sub-case of the same rule is not wanted.
-
-    The fix loop knows rules, not their sub-cases: where it fixed one that is not wanted, it is
-    asked again without that rule.
-    """
-    from torchlint.linter import fix_sources  # noqa: PLC0415
-
-    notes: dict[str, tuple[str, ...]] = {}
-    wanted = [(source, options) for source, _, options in jobs]
-    while True:
-        results = fix_sources(wanted, safety)
-        again = False
-        for place, (fixed, (source, settings, _)) in enumerate(zip(results, jobs, strict=True)):
-            if isinstance(fixed, Exception):
-                continue
-            done = {item.code for item in fixed.applied}
-            wrong = {
-                code
-                for code in done
-                if not (settings.may_fix(code) and settings.reports(code, source.path))
-            }
-            if wrong:
-                again = True
-                rules = {rule_code(code) for code in wrong}
-                _, options = wanted[place]
-                wanted[place] = source, replace(options, fixable=options.fixable - rules)
-                names = " and ".join(sorted(rules))
-                note = f"{source.filename}: {names} not fixed: some of its sub-cases may not be"
-                notes[source.filename] = (*notes.get(source.filename, ()), note)
-        if not again:
-            return results, notes
 
 
 def _shown(
@@ -333,7 +270,7 @@ def _still_shows(file: Checked, text: str, codes: set[str], plan: Plan) -> bool:
     source = file.source
     changed = decode_source(source.encode(text), source.filename, source.path)
     quiet = Outcome(complain=lambda _: None)
-    check_one(lambda: changed, source.filename, plan, quiet)
+    check_group([changed], plan, quiet)
     known = {f.message for f in file.findings if f.code == SYNTAX_ERROR.code}  # yet was checked
     return any(
         f.code in codes or (f.code == SYNTAX_ERROR.code and f.message not in known)
