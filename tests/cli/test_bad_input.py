@@ -153,8 +153,8 @@ def test_a_link_to_itself(project, check) -> None:
         assert FINDING in result.out
 
 
-def test_four_thousand_lines(project, check) -> None:
-    project.write("long.py", TRAIN + "x = 1  # a line like any other\n" * 4_000)
+def test_twenty_thousand_lines(project, check) -> None:
+    project.write("long.py", TRAIN + "x = 1  # a line like any other\n" * 20_000)
     result = check("--select", "TL602")
     assert result.code == 1
     assert "long.py:6:" in result.out
