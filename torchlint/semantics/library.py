@@ -120,7 +120,7 @@ def _torch(run: Run, node: cst.Call, name: str, passed: Several[Passed]) -> Valu
         return run.one(Truth())
     if name in NORMS:
         return run.one(_norm(run, passed))
-    if name in tables.NO_TENSOR:
+    if name in tables.NO_TENSOR or short.startswith(("get_", "set_")):
         return run.one(Object(name, run.at(node)))
     if name.startswith(
         ("torch.nn.functional.", "torch.fft.", "torch.linalg.", "torch.special.")

@@ -63,15 +63,10 @@ LIKE = names(
     randint_like""",
     "torch.",
 )
-# What `torch.` has that gives no tensor.
+# What `torch.` has that gives no tensor, beside what begins with get_, set_ or is_.
 NO_TENSOR = names(
-    """is_tensor is_storage is_complex is_floating_point is_nonzero numel
-    is_grad_enabled set_default_dtype get_default_dtype set_default_device
-    set_default_tensor_type manual_seed seed
-    initial_seed get_rng_state set_rng_state save load compile no_grad enable_grad inference_mode
-    set_grad_enabled autocast set_num_threads get_num_threads set_printoptions set_flush_denormal
-    use_deterministic_algorithms set_float32_matmul_precision equal allclose finfo iinfo Size
-    Generator typename is_inference_mode_enabled result_type promote_types can_cast
-    broadcast_shapes device dtype""",
+    """numel manual_seed seed initial_seed save load compile no_grad enable_grad inference_mode
+    autocast use_deterministic_algorithms equal allclose finfo iinfo Size Generator typename
+    result_type promote_types can_cast broadcast_shapes device dtype is_nonzero""",
     "torch.",
 )
