@@ -60,7 +60,7 @@ class Fixed:
 def fix_source(source: Source, options: Options, safety: Safety) -> Fixed:
     """Apply the fixes that are wanted and at most as unsafe as said, until nothing changes.
 
-    Fixes that undo each other leave the text as it was, with a note.
+    Fixes that find no end leave the text as it was, with a note.
 
     Raises:
         UnreadableFileError: the file nests too deeply, or takes too long.
@@ -101,7 +101,7 @@ def _settle(loops: Sequence[_Loop]) -> None:
             ]
     for loop in loops:
         if loop.batch():
-            loop.give_up(loop.applied, f"find no end in {MAX_PASSES} passes")
+            loop.give_up()
 
 
 def _examine_all(loops: Sequence[_Loop]) -> list[Checked | TorchlintError]:
@@ -132,7 +132,6 @@ class _Loop:
     applied: list[Diagnostic] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     refused: set[tuple[str, ...]] = field(default_factory=set)
-    seen: dict[str, int] = field(default_factory=dict)  # texts, and how many fixes had led there
     trial: list[Diagnostic] = field(default_factory=list)
     given_up: bool = False
     failure: TorchlintError | None = None
@@ -151,7 +150,6 @@ class _Loop:
             self.failure = checked
         else:
             self.first = self.checked = checked
-        self.seen[self.original.text] = 0
 
     def result(self) -> Fixed | TorchlintError:
         """Return what became of the file."""
@@ -212,10 +210,6 @@ class _Loop:
         self.applied += self.trial
         self.trial = []
         self.settled, self.checked = self.source, checked
-        if self.settled.text in self.seen:
-            self.give_up(self.applied[self.seen[self.settled.text] :], "undo each other")
-        else:
-            self.seen[self.settled.text] = len(self.applied)
         return False
 
     def _problem(self, checked: Checked | TorchlintError) -> str:
@@ -231,12 +225,12 @@ class _Loop:
             or _unsettled(self.checked, checked, self.trial, _all_edits(self.trial))
         )
 
-    def give_up(self, culprits: Iterable[Diagnostic], why: str) -> None:
-        """Leave the file as it was."""
-        codes = " and ".join(sorted({item.code for item in culprits}))
+    def give_up(self) -> None:
+        """Leave the file as it was: fixes may undo each other."""
+        codes = " and ".join(sorted({item.code for item in self.applied}))
         self.notes.append(
-            f"{self.original.filename}: the fixes of {codes} {why}; the file was left as it was, "
-            "this is a bug of torchlint, please report it with the file"
+            f"{self.original.filename}: the fixes of {codes} find no end in {MAX_PASSES} passes; "
+            "the file was left as it was, this is a bug of torchlint, please report it with it"
         )
         self.source = self.settled = self.original
         self.checked = self.first
