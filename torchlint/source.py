@@ -82,21 +82,10 @@ def read_source(path: Path, filename: str) -> Source:
     try:
         special = not stat.S_ISREG(path.stat().st_mode) and not path.is_dir()
         data = b"" if special else path.read_bytes()
-    except IsADirectoryError:
-        raise UnreadableFileError(
-            Path(filename), "is a folder", "name the files in it, or the folder above"
-        ) from None
-    except FileNotFoundError:
-        raise UnreadableFileError(
-            Path(filename), "does not exist", "check the path, or where a link leads"
-        ) from None
-    except PermissionError:
-        raise UnreadableFileError(
-            Path(filename), "may not be read", "change its permissions, or exclude it"
-        ) from None
     except OSError as error:
         problem = (error.strerror or str(error)).lower()
-        raise UnreadableFileError(Path(filename), problem, "exclude it if it is no file") from None
+        remedy = "check the path and its permissions, or exclude it"
+        raise UnreadableFileError(Path(filename), problem, remedy) from None
     if special:  # reading a pipe or a device may never end
         raise UnreadableFileError(Path(filename), "is no regular file", "exclude it")
     return decode_source(data, filename, path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 import tempfile
@@ -37,17 +38,10 @@ def write_atomically(source: Source, data: bytes) -> None:
         raise UnreadableFileError(
             shown, "changed while it was being fixed", "nothing was written; run torchlint again"
         ) from None
-    except PermissionError:
-        raise UnreadableFileError(
-            shown,
-            "may not be written",
-            "nothing was changed; make the file and its folder writable, or leave out --fix",
-        ) from None
     except OSError as error:
         problem = f"could not be written ({(error.strerror or str(error)).lower()})"
-        raise UnreadableFileError(
-            shown, problem, "nothing was changed; mend that and run torchlint again"
-        ) from None
+        remedy = "nothing was changed; make the file and its folder writable, or leave out --fix"
+        raise UnreadableFileError(shown, problem, remedy) from None
 
 
 class _ChangedError(Exception):
@@ -63,7 +57,7 @@ def _writable_mode(target: Path) -> int:
     """Return the permissions of the file, which a rename alone would not ask for."""
     mode = stat.S_IMODE(target.stat().st_mode)
     if not mode & 0o222 or not os.access(target, os.W_OK):
-        raise PermissionError
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     return mode
 
 

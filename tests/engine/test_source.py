@@ -105,18 +105,18 @@ def test_unreadable(tmp_path, monkeypatch):
     (tmp_path / "loop.py").symlink_to(tmp_path / "loop.py")
     os.mkfifo(tmp_path / "pipe.py")
     for name, said in (
-        ("folder.py", "is a folder; name"),
-        ("missing.py", "does not exist; check"),
-        ("loop.py", "too many levels of symbolic links; exclude"),
+        ("folder.py", "is a directory; check"),
+        ("missing.py", "no such file or directory; check"),
+        ("loop.py", "too many levels of symbolic links; check"),
         ("pipe.py", "is no regular file; exclude"),
     ):
         with pytest.raises(UnreadableFileError, match=f"^shown.py: {said}"):
             read_source(tmp_path / name, "shown.py")
 
     def forbidden(_):
-        raise PermissionError
+        raise PermissionError(13, "no entry")
 
     monkeypatch.setattr("pathlib.Path.read_bytes", forbidden)
     (tmp_path / "secret.py").touch()
-    with pytest.raises(UnreadableFileError, match="may not be read; change its permissions"):
+    with pytest.raises(UnreadableFileError, match="no entry; check the path and its permissions"):
         read_source(tmp_path / "secret.py", "shown.py")
