@@ -188,20 +188,12 @@ def one_by_one(script: Script, loop: cst.For) -> Finding:
 
 def reads_zeros(script: Script, call: cst.Call) -> bool:
     """Whether the function reads a gradient between a call and the next backward pass."""
-    module, here = script.module, script.module.index.order(call)
-    places = {
-        word: min(
-            (
-                place
-                for name in module.index.named.get(word, ())
-                if (place := module.index.order(name)) > here
-                and module.function(name) is module.function(call)
-            ),
-            default=len(module.index.nodes),
-        )
-        for word in ("grad", "backward")
-    }
-    return places["grad"] < places["backward"]
+    module, index = script.module, script.module.index
+    names = (name for word in ("grad", "backward") for name in index.named.get(word, ()))
+    later = (one for one in names if index.order(one) > index.order(call))
+    here = (one for one in later if module.function(one) is module.function(call))
+    first = min(here, key=index.order, default=None)
+    return first is not None and first.value == "grad"
 
 
 def fix(
