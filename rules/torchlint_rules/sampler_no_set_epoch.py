@@ -35,7 +35,7 @@ the data, and an epoch takes as long as on one GPU.
 - Samplers that `set_epoch` may be called of, also by code that is not seen and gets the loader.
 - Files that import a framework that calls `set_epoch` (all but DeepSpeed).
 - TL804b: datasets that are unknown, iterated, or parts of something (`x[rank::2]`); loaders with a
-  sampler of any kind; processes with seeds of their own.
+  sampler of any kind.
 
 No fix for TL804b, with DeepSpeed, or where the loop has no name for the epoch or the sampler.
 
@@ -78,7 +78,6 @@ from torchlint.training.frequency import Rate
 from torchlint.training.hoisting import free_name, is_unchanged
 from torchlint.training.loaders import loaders_in
 from torchlint.training.samplers import (
-    draw_alike,
     epochs,
     is_distributed,
     may_be_told,
@@ -200,7 +199,7 @@ def unsampled(script: Script) -> Iterator[Finding]:
     evaluation = script.connected.evaluation
     wrapped = [node for _, node, name in evaluation.makings.values() if name == WRAPPER]
     is_one_group = not any(has_keyword(one, ("process_group", "device_mesh")) for one in wrapped)
-    for loader in script.loaders if wrapped and is_one_group and draw_alike(evaluation) else ():
+    for loader in script.loaders if wrapped and is_one_group else ():
         if not loader.lacks("sampler", "batch_sampler", "generator"):
             continue
         datasets = script.datasets(loader)

@@ -305,7 +305,6 @@ def parallel(
             ),
             id="a dataset that is iterated",
         ),
-        pytest.param(parallel(top="torch.manual_seed(1 + rank)"), id="seeds of their own"),
         pytest.param(
             parallel().replace("loss.backward()", "pass").replace("optimizer.step()", ""),
             id="no training",

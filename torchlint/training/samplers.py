@@ -12,7 +12,6 @@ from torchlint.semantics.values import (
     RANK,
     Instance,
     Method,
-    Number,
     Object,
     Truth,
     Unknown,
@@ -35,10 +34,6 @@ DISTRIBUTED = "torch.utils.data.DistributedSampler"
 PARAMETERS = ("dataset", "num_replicas", "rank", "shuffle", "seed", "drop_last")
 ASKS = ("torch.distributed.", "torch.utils.data.get_worker_info", "os.environ")
 DEEPEST = 4  # names that come from names
-SEEDS = frozenset(
-    """torch.manual_seed torch.cuda.manual_seed torch.cuda.manual_seed_all random.seed
-    numpy.random.seed torch.random.manual_seed""".split()
-)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,16 +93,6 @@ def _may_be(one: Alternative, sampler: Sampler) -> bool:
     is_held = isinstance(one, Method) and isinstance(one.owner, Object)
     is_it = isinstance(one, Object) and one.call == sampler.at
     return is_held or is_it or isinstance(one, Unknown)
-
-
-def draw_alike(evaluation: Evaluation) -> bool:
-    """Whether all processes draw the same: no seed is more than a number, with the rank perhaps."""
-    return all(
-        isinstance(one, Number)
-        for call in evaluation.calls(*SEEDS)
-        for arg in call.args
-        for one in evaluation.value(arg.value)
-    )
 
 
 def may_divide(datasets: Datasets) -> bool:
