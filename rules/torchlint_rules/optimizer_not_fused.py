@@ -7,8 +7,7 @@ By default `AdamW.step()` runs each of its operations over all parameters before
 where the backward pass is long.
 
 TL601b: the flag is part of the optimizer's state, and a checkpoint saved without it turns it off
-again. TL601c: if a `GradScaler` skips the very first step, a fused SGD starts from momentum that
-nobody set.
+again.
 
 ## Bad
     import torch
@@ -31,7 +30,7 @@ nobody set.
 
 ## Fix safety
 Unsafe: the results differ by rounding, and torch below 2.4 raises for parameters on the CPU. Where
-a state is loaded, the flag is written into it before. No fix for TL601c, under a framework, or
+a state is loaded, the flag is written into it before. No fix under a framework, or
 where some version or class that may be meant has no such kernel.
 
 ## Evidence
@@ -57,11 +56,10 @@ from packaging.version import Version
 
 from torchlint.edits.fix import Fix, Safety
 from torchlint.edits.rewrites import AddArgument, InsertBefore, Replace, Rewrite
-from torchlint.rule import Finding, Severity
+from torchlint.rule import Finding
 from torchlint.semantics.values import Number
 from torchlint.syntax.calls import keyword_of
 from torchlint.syntax.chains import dotted
-from torchlint.training.scaling import is_off
 from torchlint.training.updates import ACCELERATORS, may_scale, optimizers, speaks_of
 
 if TYPE_CHECKING:
@@ -84,11 +82,10 @@ KEPT = "the results differ by rounding from those of the kernel that was in use"
 
 
 def optimizer_not_fused(script: Script) -> Iterator[Finding]:
-    """Find optimizers that could be fused, and fused ones that lose it or go wrong by it."""
+    """Find optimizers that could be fused, and fused ones that lose it."""
     for one in optimizers(script):
         if one.is_told("fused", True):
             yield from lost(script, one)
-            yield from uninitialised(script, one)
         elif could_be_fused(script, one):
             yield finding(script, one)
 
@@ -201,19 +198,3 @@ def lost(script: Script, one: Optimizer) -> Iterator[Finding]:
                 case="b",
                 help='Set group["fused"] = True in the "param_groups" of the state first.',
             )
-
-
-def uninitialised(script: Script, one: Optimizer) -> Iterator[Finding]:
-    """TL601c: a gradient scaler that skips the first step of a fused SGD spoils its momentum."""
-    evaluation = script.connected.evaluation
-    steps = [step for step in one.scaled_steps if not is_off(evaluation, step.by)]
-    if steps and has_momentum(one):
-        text = evaluation.module(steps[0].file).brief(steps[0].node)
-        yield Finding(
-            one.node,
-            f"if the first `{text}` is skipped for its gradients, the fused kernel leaves the "
-            f"momentum of `{script.module.brief(one.node.func)}` as memory that nobody wrote",
-            severity=Severity.WARNING,
-            case="c",
-            help="Leave out fused=True; Adam and AdamW keep their state when a step is skipped.",
-        )

@@ -1,4 +1,4 @@
-"""Optimizers by the calls that make them: as what, for which models, and what steps them."""
+"""Optimizers by the calls that make them: as what, and for which models."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from torchlint.semantics.tables.torch_classes import SCALERS, kind_of
 from torchlint.semantics.values import Device, Nothing, Object, Truth
 from torchlint.training.copies import moves_of
 from torchlint.training.optimizers import models_of
-from torchlint.training.steps import Role
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from torchlint.semantics.arguments import Argument
     from torchlint.semantics.values import At
     from torchlint.training.script import Script
-    from torchlint.training.steps import Member
 
 # Packages of devices of other makers.
 ACCELERATORS = frozenset(
@@ -71,16 +69,6 @@ class Optimizer:
             *(one.targets for one in moves_of(connected.uses, models))
         )
         return targets == {Device.HOST} or not (targets or not models or connected.uses_gpu)
-
-    @cached_property
-    def scaled_steps(self) -> list[Member]:
-        """The steps that a gradient scaler lets it take."""
-        return [
-            step
-            for region in self.script.connected.steps
-            for step in region.of(Role.STEP)
-            if step.by and any(getattr(one, "call", None) == self.at for one in step.owner)
-        ]
 
     def calls(self, method: str) -> Iterator[tuple[cst.Call, int]]:
         """Yield where a method of it is called, each with its file."""
