@@ -174,9 +174,6 @@ class Pattern:
 
     def matches(self, path: Path) -> bool:
         """Whether the glob matches the path's last name, or the whole path below the root."""
-        glob = self.glob.rstrip("/")
-        if "/" not in glob and not any(char in glob for char in "*?["):
-            return path.name == glob  # most patterns are plain names
         globs = {self.glob.rstrip("/"), self.glob.rstrip("/").replace("**/", "")}
         names = [path.name, str(path)]
         if path.is_relative_to(self.root):
