@@ -28,7 +28,7 @@ own copy, and only gradients travel, while the backward pass is still running.
 ## Leaves alone
 - One device (`device_ids=[0]`): the model is then called as it is.
 - Models that only evaluate, files that are not seen to train, and losses.
-- Classes derived from it with a `forward` of their own, and wrappers of other libraries.
+- Classes derived from it, and wrappers of other libraries.
 
 It is information where no step is seen to call the wrapped model, where connected code has one
 process a GPU as well, and under a framework, which has its own way.
@@ -57,7 +57,7 @@ from packaging.version import Version
 
 from torchlint.rule import Finding
 from torchlint.semantics.arguments import given_to
-from torchlint.semantics.values import Instance, Sequence
+from torchlint.semantics.values import Sequence
 from torchlint.training.frequency import Rate
 from torchlint.training.trained import may_be_trained
 from torchlint_rules.judging import severity
@@ -84,10 +84,10 @@ FRAMEWORKS = {
 def data_parallel(script: Script) -> Iterator[Finding]:
     """Find models that one process trains on several GPUs."""
     connected = script.connected
-    for call in script.module.index.of(cst.Call):
-        if not spreads(script, call) or not connected.frequencies.effects.train:
+    for call, name in script.calls_of(WRAPPER, FUNCTION):
+        if not connected.frequencies.effects.train:
             continue
-        inputs = ("inputs",) if script.name(call.func) == FUNCTION else ()
+        inputs = ("inputs",) if name == FUNCTION else ()
         given, _ = given_to(connected.evaluation, call, ("module", *inputs, "device_ids"))
         model, devices = given.get("module"), given.get("device_ids")
         if model is None or model.node is None or script.kind(model.node) == "criterion":
@@ -105,18 +105,6 @@ def data_parallel(script: Script) -> Iterator[Finding]:
                 severity=severity(frequency, is_plain, frequency.rate is Rate.STEP),
                 help=advice(script),
             )
-
-
-def spreads(script: Script, call: cst.Call) -> bool:
-    """Whether a call is one of torch's two, or makes an instance of a class derived from one."""
-    classes = script.connected.evaluation.classes
-    return script.name(call.func) in (WRAPPER, FUNCTION) or any(
-        isinstance(one, Instance)
-        and script.connected.evaluation.at(call, script.file) == one.call
-        and WRAPPER in classes.library_bases(one.cls)
-        and not classes.method(one.cls, "forward")
-        for one in script.value(call)
-    )
 
 
 def how_often(script: Script, call: cst.Call) -> Frequency | None:
