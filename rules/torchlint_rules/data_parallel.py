@@ -53,7 +53,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import libcst as cst
-from packaging.version import Version
 
 from torchlint.rule import Finding
 from torchlint.semantics.arguments import given_to
@@ -71,14 +70,11 @@ if TYPE_CHECKING:
 
 WRAPPER, FUNCTION = "torch.nn.DataParallel", "torch.nn.parallel.data_parallel"
 BETTER = ("torch.nn.parallel.DistributedDataParallel", "torch.distributed.init_process_group")
-TORCHRUN = Version("1.10")  # has it
-# What each framework has for it.
-FRAMEWORKS = {
-    "lightning": 'Trainer(strategy="ddp")',
-    "pytorch_lightning": 'Trainer(strategy="ddp")',
-    "accelerate": "`accelerate launch`, and accelerator.prepare wraps the model",
-    "transformers.Trainer": "torchrun: started with plain python the Trainer takes DataParallel",
-}
+HELP = (
+    "Start one process a GPU (torchrun, before torch 1.10 torch.distributed.launch), wrap the "
+    "model in DistributedDataParallel, and give the DataLoader a DistributedSampler."
+)
+OWN = "Use the framework's own way to train on several GPUs."
 
 
 def data_parallel(script: Script) -> Iterator[Finding]:
@@ -103,7 +99,7 @@ def data_parallel(script: Script) -> Iterator[Finding]:
                 f"`{script.module.brief(call.func)}` copies `{script.module.brief(model.node)}` to "
                 "every GPU in each forward pass, and one Python process drives them all",
                 severity=severity(frequency, is_plain, frequency.rate is Rate.STEP),
-                help=advice(script),
+                help=OWN if script.frameworks else HELP,
             )
 
 
@@ -128,16 +124,3 @@ def leaves(use: Use) -> bool:
         case cst.Assign(targets=[cst.AssignTarget(target=target)]):
             return isinstance(target, cst.Attribute)
     return isinstance(use.parent, (cst.Arg, cst.Return, cst.Element))
-
-
-def advice(script: Script) -> str:
-    """Say what to use instead: the framework's own way, where there is one."""
-    own = [FRAMEWORKS[name] for name in sorted(script.frameworks) if name in FRAMEWORKS]
-    target = script.settings.target
-    started = " with torchrun" if target is None or target >= TORCHRUN else ""
-    if own:
-        return f"Use {own[0]}."
-    return (
-        f"Start one process a GPU{started}, wrap the model in DistributedDataParallel, and give "
-        "the DataLoader a DistributedSampler."
-    )

@@ -95,13 +95,6 @@ def test_advises(source):
     assert found.severity is Severity.INFO
 
 
-def test_names_no_command_that_torch_does_not_have_yet():
-    (found,) = check(script(), CODE, target="1.10")
-    assert "torchrun" in found.help
-    (found,) = check(script(), CODE, target="1.9")
-    assert "torchrun" not in found.help
-
-
 def test_a_model_that_another_file_trains(tmp_path):
     files = {
         "net.py": "import torch\nmodel = torch.nn.DataParallel(torch.nn.Linear(1, 1))\n",
