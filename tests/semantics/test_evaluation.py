@@ -11,6 +11,8 @@ import pytest
 from revealing import evaluated
 
 from torchlint.deep import with_deep_stack
+from torchlint.semantics.sets import Sets
+from torchlint.semantics.values import NEVER, Method, Number, Sequence
 
 ROOT = Path(__file__).parents[2]
 CHAIN = "\n".join(f"def f{k}(x):\n    return f{k + 1}(x)" for k in range(400))
@@ -84,3 +86,13 @@ def test_the_order_in_which_files_are_given_changes_nothing() -> None:
         nodes = [node for module in evaluation.files.modules for node in module.index.nodes]
         told.append([repr(evaluation.values.get(id(node))) for node in nodes])
     assert told[0] == told[1]
+
+
+def test_what_holds_itself_many_times_over_takes_no_memory() -> None:
+    sets = Sets()
+    number = sets.one(Number(1))
+    value = number
+    for _ in range(80):  # written out, the last of them has 2 ** 80 parts
+        owner = Sequence("list", (value, value), NEVER, None)
+        value = sets.union(sets.one(Method(owner, "append")), number)
+    assert len(value) == 2

@@ -17,6 +17,7 @@ from torchlint.semantics.values import (
     Alternative,
     Dictionary,
     Iterator,
+    Method,
     Number,
     Sequence,
     Tensor,
@@ -43,6 +44,7 @@ class Sets:
     def __init__(self) -> None:
         self._ones: dict[Alternative, Value] = {}
         self._keys: dict[int, tuple[int, str]] = {}  # of alternatives, by identity
+        self._numbers: dict[int, int] = {}  # of values, by identity, as they are first met
         self._values: dict[tuple[int, ...], Value] = {(): NEVER}
         self._unions: dict[tuple[int, int], Value] = {}
         self._depths: dict[int, int] = {id(NEVER): 0}
@@ -119,7 +121,13 @@ class Sets:
     def _key(self, interned: Alternative) -> tuple[int, str]:
         found = self._keys.get(id(interned))
         if found is None:
-            found = self._keys[id(interned)] = _ORDER[type(interned)], repr(interned)
+            parts: tuple[object, ...] = parts_of(interned)
+            shell: object = _shape(interned) if parts else interned
+            if isinstance(interned, Method):
+                shell, parts = interned.name, (interned.owner,)
+            # what it holds is told by numbers: written out, it may be longer than any memory
+            numbers = [self._numbers.setdefault(id(part), len(self._numbers)) for part in parts]
+            found = self._keys[id(interned)] = _ORDER[type(interned)], f"{shell!r} {numbers}"
         return found
 
     def _set(self, alternatives: list[Alternative]) -> Value:
