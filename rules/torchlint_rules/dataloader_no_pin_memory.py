@@ -33,8 +33,8 @@ the DataLoader pins each batch beforehand, and the copy can run beside other wor
 - Datasets and `collate_fn`s that make tensors on the GPU (TL108): pinning raises.
 
 It is information without workers, where the main thread would pin; in evaluations; for an unknown
-device, sparse tensors, or perhaps a copy (`x.float()`). No fix with a framework, and for data in
-memory without workers.
+device, sparse tensors, or perhaps a copy (`x.float()`). No fix with a framework, for data in memory
+without workers, and for objects of a class without a method `pin_memory`.
 
 ## Fix safety
 Safe where there are workers and the code names CUDA. Unsafe where workers or device are not known,
@@ -69,7 +69,7 @@ from torchlint_rules import judging
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchlint.training.copies import DeviceCopy
+    from torchlint.training.copies import Batches, DeviceCopy
     from torchlint.training.frequency import Frequency
     from torchlint.training.loaders import Loader
     from torchlint.training.script import Script
@@ -83,17 +83,18 @@ WAITS = "The copies wait as they are, though they are passed non_blocking=True."
 def dataloader_no_pin_memory(script: Script) -> Iterator[Finding]:
     """Find loaders without pinned memory whose batches go to a GPU."""
     for loader in script.loaders:
-        is_off = loader.is_pinned is False and not loader.is_optional(WORD)
-        if is_off and (found := unpinned(script, loader)):
-            yield found
+        if not loader.is_optional(WORD):
+            batches = script.batches(loader)
+            found = unpinned(script, loader, batches) if loader.is_pinned is False else None
+            yield from [found] if found else unpinned_class(script, loader, batches)
 
 
-def unpinned(script: Script, loader: Loader) -> Finding | None:
+def unpinned(script: Script, loader: Loader, batches: Batches) -> Finding | None:
     """Return the finding for a loader that is not told to pin its memory, and should be."""
     datasets = script.datasets(loader)
     if datasets.gives_gpu_tensors:
         return None
-    uploads = script.batches(loader).uploads()
+    uploads = batches.uploads()
     if not uploads:
         return of_framework(script, loader)
     copy, loaded = max(uploads, key=lambda one: (rank(script, one[0]), one[1]))
@@ -148,6 +149,24 @@ def rank(script: Script, copy: DeviceCopy) -> tuple[int, bool, int]:
 def code_of(script: Script, copy: DeviceCopy) -> str:
     """Return the code of a copy, which may stand in another file."""
     return script.connected.evaluation.module(copy.file).brief(copy.node)
+
+
+def unpinned_class(script: Script, loader: Loader, batches: Batches) -> Iterator[Finding]:
+    """Find a class whose objects hold what goes to the GPU, and that nothing pins."""
+    is_told = WORD in loader.arguments
+    for cls in batches.classes:
+        parts = batches.parts_of(cls) if batches.is_pinned(cls) is False else []
+        if parts:
+            copy = max(parts, key=lambda one: rank(script, one))
+            yield Finding(
+                loader.node,
+                f"{'though this DataLoader is told to pin its memory, ' if is_told else ''}"
+                f"nothing pins a `{cls.name}`, whose parts go to the GPU "
+                f"(`{code_of(script, copy)}`): the class has no method `pin_memory`",
+                severity=judging.severity(often(script, copy), is_told, copy.is_seen),
+                help=f"Give `{cls.name}` a method `pin_memory` that pins its tensors and returns "
+                "it.",
+            )
 
 
 def fix(script: Script, loader: Loader, copies: list[DeviceCopy], is_plain: bool) -> Fix | None:

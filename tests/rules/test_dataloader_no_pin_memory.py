@@ -27,6 +27,16 @@ for x, y in loader:
     loss = model(x, y)
     loss.backward()
 """
+PADDED = """\
+class Padded:
+    def __init__(self, images):
+        self.images = images
+    def to(self, device):
+        return Padded(self.images.to(device))
+
+def collate(samples):
+    return Padded(torch.stack(samples)), torch.tensor([1])
+"""
 
 
 def script(*parts: str, head: str = HEAD) -> str:
@@ -221,6 +231,11 @@ def test_how_bad_it_is_and_how_safe_the_fix(source, severity, safety):
             id="a framework moves the batches",
         ),
         pytest.param(
+            loaded("num_workers=4, pin_memory=True, collate_fn=collate", PADDED),
+            Severity.WARNING,
+            id="nothing pins a class of one's own",
+        ),
+        pytest.param(
             loaded("**options", "options = {'num_workers': 4, 'pin_memory': False}"),
             Severity.WARNING,
             id="refused in a dictionary",
@@ -230,6 +245,13 @@ def test_how_bad_it_is_and_how_safe_the_fix(source, severity, safety):
 def test_reports_without_a_fix(source, severity):
     found = check(source, CODE)
     assert [(one.fix, one.severity, bool(one.help)) for one in found] == [(None, severity, True)]
+
+
+def test_a_class_that_pins_itself_or_is_pinned_part_by_part():
+    own = PADDED.replace("def to(", "def pin_memory(self):\n        return self\n    def to(")
+    silent(loaded("num_workers=4, pin_memory=True, collate_fn=collate", own), CODE)
+    (found,) = check(loaded("num_workers=4, collate_fn=collate", own), CODE)
+    assert found.fix is not None
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.semantics.sets import flat
 from torchlint.semantics.tensors import places_of
 from torchlint.semantics.values import (
+    Class,
     Device,
+    Function,
+    Instance,
     Library,
     Loaded,
     Method,
@@ -25,12 +29,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from collections.abc import Iterator as Several
 
+    from torchlint.semantics.classes import ClassOf
     from torchlint.semantics.evaluation import Evaluation
     from torchlint.semantics.values import Alternative, At, Value
     from torchlint.training.loaders import Loader
     from torchlint.training.models import Uses
 
 MOVES = frozenset({"to", "cuda", "cpu", "type"})
+# Bases of classes whose objects a loader pins part by part.
+PARTS = frozenset(
+    """builtins.dict builtins.tuple builtins.list typing.NamedTuple typing.TypedDict
+    collections.abc.Mapping collections.UserDict collections.OrderedDict collections.abc.Sequence
+    """.split()
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -167,11 +178,24 @@ def _non_blocking(evaluation: Evaluation, call: cst.Call) -> cst.BaseExpression 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batches:
-    """Where the batches of a loader are copied to a GPU."""
+    """Where the batches of a loader are copied to a GPU, and what they are objects of."""
 
     evaluation: Evaluation
     loader: Loader
     copies: tuple[DeviceCopy, ...]  # that may go from the host to a GPU
+
+    @property
+    def collated(self) -> list[Value]:
+        """What the project's own functions and objects put samples together to."""
+        found: list[Value] = []
+        classes = self.evaluation.classes
+        for one in self.loader.value("collate_fn"):
+            at = one.at if isinstance(one, Function) else None
+            if isinstance(one, Instance) and (method := classes.method(one.cls, "__call__")):
+                at = self.evaluation.at(method[1], method[0].at.file)
+            unit = self.evaluation.units.get(at) if at else None
+            found.append(unit.returned.value if unit else ())
+        return found
 
     def may_be_object(self, copy: DeviceCopy) -> bool:
         """Whether what is copied may be no tensor: a batch as a whole, or of a function's own."""
@@ -184,7 +208,42 @@ class Batches:
         values = (self.evaluation.value(one) for one in over)
         return any(self.evaluation.loader_of(value) == self.loader.at for value in values)
 
+    @property
+    def classes(self) -> list[ClassOf]:
+        """The classes of the project whose objects batches are, or hold."""
+        values = [self.loader.value("collate_fn"), *self.collated]
+        found: dict[At, None] = dict.fromkeys(one.at for one in values[0] if isinstance(one, Class))
+        found |= dict.fromkeys(
+            one.cls for value in values[1:] for one in flat(value) if isinstance(one, Instance)
+        )
+        known = map(self.evaluation.classes.of, found)
+        return [one for one in known if one is not None]
+
     def uploads(self) -> list[tuple[DeviceCopy, Loaded]]:
         """Return the copies of what the loader gave to a GPU, with how sure it still is that."""
-        found = ((copy, copy.loaded(self.loader.at)) for copy in self.copies)
-        return [(copy, loaded) for copy, loaded in found if loaded is not Loaded.NO]
+        pinned = [one for one in self.classes if self.is_pinned(one)]
+        found: list[tuple[DeviceCopy, Loaded]] = []
+        for copy in self.copies:
+            loaded = copy.loaded(self.loader.at)
+            if any(self._is_of(copy, one) for one in pinned):
+                loaded = max(loaded, Loaded.PERHAPS)
+            if loaded is not Loaded.NO:
+                found.append((copy, loaded))
+        return found
+
+    def is_pinned(self, cls: ClassOf) -> bool | None:
+        """Whether a loader pins objects of a class; None where its bases are not known."""
+        classes = self.evaluation.classes
+        if classes.method(cls.at, "pin_memory") or PARTS & set(classes.library_bases(cls.at)):
+            return True
+        return None if classes.is_open(cls.at) else False
+
+    def parts_of(self, cls: ClassOf) -> list[DeviceCopy]:
+        """Return the copies of parts of the objects of a class to a GPU."""
+        return [one for one in self.copies if self._is_of(one, cls)]
+
+    def _is_of(self, copy: DeviceCopy, cls: ClassOf) -> bool:
+        if not isinstance(copy.tensor, cst.Attribute):
+            return False
+        owners = self.evaluation.value(copy.tensor.value)
+        return any(isinstance(one, Instance) and one.cls == cls.at for one in owners)
