@@ -12,7 +12,6 @@ from torchlint.semantics.tensors import places_of
 from torchlint.semantics.values import (
     Class,
     Device,
-    Function,
     Instance,
     Library,
     Loaded,
@@ -184,19 +183,6 @@ class Batches:
     loader: Loader
     copies: tuple[DeviceCopy, ...]  # that may go from the host to a GPU
 
-    @property
-    def collated(self) -> list[Value]:
-        """What the project's own functions and objects put samples together to."""
-        found: list[Value] = []
-        classes = self.evaluation.classes
-        for one in self.loader.value("collate_fn"):
-            at = one.at if isinstance(one, Function) else None
-            if isinstance(one, Instance) and (method := classes.method(one.cls, "__call__")):
-                at = self.evaluation.at(method[1], method[0].at.file)
-            unit = self.evaluation.units.get(at) if at else None
-            found.append(unit.returned.value if unit else ())
-        return found
-
     def may_be_object(self, copy: DeviceCopy) -> bool:
         """Whether what is copied may be no tensor: a batch as a whole, or of a function's own."""
         is_sure = all(isinstance(one, Tensor) and one.sure for one in copy.value)
@@ -211,25 +197,23 @@ class Batches:
     @property
     def classes(self) -> list[ClassOf]:
         """The classes of the project whose objects batches are, or hold."""
-        values = [self.loader.value("collate_fn"), *self.collated]
-        found: dict[At, None] = dict.fromkeys(one.at for one in values[0] if isinstance(one, Class))
-        found |= dict.fromkeys(
-            one.cls for value in values[1:] for one in flat(value) if isinstance(one, Instance)
-        )
-        known = map(self.evaluation.classes.of, found)
+        evaluation = self.evaluation
+        found: dict[At, None] = {}
+        for one in self.loader.value("collate_fn"):
+            at = getattr(one, "at", None)
+            if isinstance(one, Instance):
+                at = evaluation.method_of(one.cls, "__call__")
+            unit = evaluation.units.get(at) if at else None
+            for each in flat(unit.returned.value) if unit else (one,):
+                if isinstance(each, (Class, Instance)):
+                    found[each.at if isinstance(each, Class) else each.cls] = None
+        known = map(evaluation.classes.of, found)
         return [one for one in known if one is not None]
 
     def uploads(self) -> list[tuple[DeviceCopy, Loaded]]:
         """Return the copies of what the loader gave to a GPU, with how sure it still is that."""
-        pinned = [one for one in self.classes if self.is_pinned(one)]
-        found: list[tuple[DeviceCopy, Loaded]] = []
-        for copy in self.copies:
-            loaded = copy.loaded(self.loader.at)
-            if any(self._is_of(copy, one) for one in pinned):
-                loaded = max(loaded, Loaded.PERHAPS)
-            if loaded is not Loaded.NO:
-                found.append((copy, loaded))
-        return found
+        found = ((copy, copy.loaded(self.loader.at)) for copy in self.copies)
+        return [(copy, loaded) for copy, loaded in found if loaded is not Loaded.NO]
 
     def is_pinned(self, cls: ClassOf) -> bool | None:
         """Whether a loader pins objects of a class; None where its bases are not known."""
@@ -240,10 +224,10 @@ class Batches:
 
     def parts_of(self, cls: ClassOf) -> list[DeviceCopy]:
         """Return the copies of parts of the objects of a class to a GPU."""
-        return [one for one in self.copies if self._is_of(one, cls)]
-
-    def _is_of(self, copy: DeviceCopy, cls: ClassOf) -> bool:
-        if not isinstance(copy.tensor, cst.Attribute):
-            return False
-        owners = self.evaluation.value(copy.tensor.value)
-        return any(isinstance(one, Instance) and one.cls == cls.at for one in owners)
+        value = self.evaluation.value
+        return [
+            copy
+            for copy in self.copies
+            if isinstance(copy.tensor, cst.Attribute)
+            and any(getattr(one, "cls", None) == cls.at for one in value(copy.tensor.value))
+        ]
