@@ -87,7 +87,7 @@ def cudnn_benchmark_off(script: Script) -> Iterator[Finding]:
     models = firsts(connected.step_models, script.file, lambda one: is_convolutional(script, one))
     told = connected.set_switches if models else ()
     is_on = any(one.name in (SWITCH, *REPEATABLE) and not one.is_off for one in told)
-    if is_on or connected.calls("lightning.Trainer"):
+    if is_on or connected.evaluation.calls("lightning.Trainer"):
         return
     is_open = not script.frameworks and not any(one.name == SWITCH for one in told)
     for model in models:

@@ -93,7 +93,7 @@ def data_parallel(script: Script) -> Iterator[Finding]:
         } == {1}
         frequency = None if is_one else how_often(script, call)
         if frequency is not None:
-            is_plain = not script.frameworks and not any(map(connected.calls, BETTER))
+            is_plain = not script.frameworks and not any(map(connected.evaluation.calls, BETTER))
             yield Finding(
                 call,
                 f"`{script.module.brief(call.func)}` copies `{script.module.brief(model.node)}` to "

@@ -132,7 +132,7 @@ def fix(script: Script, names: AmpNames, use: Use) -> Fix | None:
     newest = max(SINCE[one.name] for one in uses)
     doubts = (
         (f"torch below {newest} does not have it", script.settings.target is None),
-        ("TorchScript may not compile it", any(map(script.connected.calls, COMPILES))),
+        ("TorchScript may not compile it", any(map(script.connected.evaluation.calls, COMPILES))),
         ("a framework may ask for the old class", scales and bool(script.frameworks)),
         (
             "inside of another autocast it takes the type of that one",

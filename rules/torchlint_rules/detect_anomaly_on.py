@@ -93,11 +93,13 @@ def detect_anomaly_on(script: Script) -> Iterator[Finding]:
         literal = given.node if given and isinstance(given.node, cst.Name) else None
         literal = literal if literal and literal.value == "True" else None
         if isinstance(item, cst.WithItem):
-            is_sure = trains(script, call, module.parent(item)) and not connected.calls(TRAINER)
+            is_sure = trains(script, call, module.parent(item)) and not connected.evaluation.calls(
+                TRAINER
+            )
             off = fix(script, "Take the block out of it", Unwrap(item)) if is_sure else None
             what = f"`{module.brief(call)}` {COSTS}{'' if is_sure else ', if the block runs one'}"
             yield finding(call, what, off, is_sure=is_sure)
-        elif (stays or frequency.rate is Rate.STEP) and not connected.calls(TRAINER):
+        elif (stays or frequency.rate is Rate.STEP) and not connected.evaluation.calls(TRAINER):
             is_sure = literal is not None and (frequency.known or trains(script, call))
             off = fix(script, "Pass False", Replace(literal, "False")) if literal else None
             what = f"`{module.brief(call)}` {COSTS}"

@@ -148,7 +148,7 @@ def computes(script: Script, model: StepModel) -> bool:
 
 def of_step(script: Script, model: StepModel) -> Finding:
     """Advise autocast, and write it where the step is plain."""
-    call, calls = model.run.node, script.connected.calls
+    call, calls = model.run.node, script.connected.evaluation.calls
     refused = next((name for name in REFUSED if calls(name)), "")
     loss = refused.rpartition(".")[2]
     help_ = advice(script, model)

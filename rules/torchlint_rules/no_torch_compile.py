@@ -98,7 +98,7 @@ def no_torch_compile(script: Script) -> Iterator[Finding]:
     """Find models that are trained without a compiler."""
     if script.settings.target is not None and script.settings.target < FIRST:
         return
-    if any(map(script.connected.calls, OWN)):
+    if any(map(script.connected.evaluation.calls, OWN)):
         yield from advice(script)
         return
     compilation = script.connected.compilation

@@ -136,7 +136,7 @@ def stacked(script: Script, call: cst.Call, name: str, data: cst.BaseExpression)
     function = "from_numpy" if name in TYPED else "as_tensor"
     numpy = name_at(script, call, "numpy", "array", "np")
     prefix = beside(script, call.func, "torch", function)
-    changes_type = name in TYPED and script.connected.calls("torch.set_default_dtype")
+    changes_type = name in TYPED and script.connected.evaluation.calls("torch.set_default_dtype")
     if not numpy or prefix is None or changes_type or words.keys() - {"data", "dtype", "device"}:
         return None
     rewrites: list[Rewrite]
@@ -211,7 +211,7 @@ def cloned(script: Script, call: cst.Call, tensor: cst.BaseExpression, words: Wo
 
 def sets_device(script: Script) -> bool:
     """Whether the file changes where tensors are made by default."""
-    return any(map(script.connected.calls, DEFAULTS)) or any(
+    return any(map(script.connected.evaluation.calls, DEFAULTS)) or any(
         isinstance(one, Place)
         for item in script.module.index.of(cst.WithItem)
         for one in script.value(item.item)

@@ -102,7 +102,7 @@ def zero_grad_not_none(script: Script) -> Iterator[Finding]:
     calls = script.module.index.of(cst.Call) if "zero_grad" in named else ()
     calls = [call for call in calls if last_name(call.func) == "zero_grad"]
     loops = list(zeroing(connected.evaluation, script.file))
-    if not (calls or loops) or any(map(connected.calls, CAPTURES)):
+    if not (calls or loops) or any(map(connected.evaluation.calls, CAPTURES)):
         return
     for call in calls:
         known, frequency = is_torchs(script, call), script.frequency(call)
@@ -130,7 +130,8 @@ def is_torchs(script: Script, call: cst.Call) -> bool | None:
     if (others and all(others)) or "torch" not in connected.libraries:
         return None
     kinds = {connected.frequencies.effects.kind(one) for one in owners}
-    is_guess = any(isinstance(one, Guess) for one in owners) and connected.defines("zero_grad")
+    own = any("zero_grad" in one.methods for one in connected.evaluation.classes)
+    is_guess = own and any(isinstance(one, Guess) for one in owners)
     is_plain = bool(kinds) and kinds <= HAVE and not (any(others) or is_guess)
     return is_plain and not connected.libraries & OTHERS
 
@@ -142,7 +143,7 @@ def bare(script: Script, call: cst.Call, *, known: bool) -> Iterator[Finding]:
     if target is not None and not FIRST <= target < DEFAULT:
         return
     exact = target is not None and not settings.floor
-    if not exact and not settings.every_version and any(map(connected.calls, ONLY_2)):
+    if not exact and not settings.every_version and any(map(connected.evaluation.calls, ONLY_2)):
         return
     where = f"{target} (before 2.0)" if exact else "below 2.0"
     old = "" if exact else "; torch below 1.7 has no such argument"

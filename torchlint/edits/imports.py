@@ -20,7 +20,6 @@ from torchlint.syntax.text import Edit
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from torchlint.syntax.index import Index
     from torchlint.syntax.module import Module
 
 MAX_LINE = 100
@@ -31,9 +30,10 @@ Top: TypeAlias = cst.SimpleStatementLine | cst.BaseCompoundStatement
 
 def add(places: Places, wanted: Iterable[tuple[str, str | None]]) -> Sequence[Edit]:
     """Return the edits that import each module, or a name from it, where the file does not."""
-    body, index = places.module.tree.body, places.module.index
+    tree, index = places.module.tree, places.module.index
     found: list[Simple] = [*index.of(cst.Import), *index.of(cst.ImportFrom)]
-    simple = [one for one in sorted(found, key=index.order) if _is_top(index, one)]
+    simple = [one for one in found if index.parent(index.parent(one) or one) is tree]
+    simple.sort(key=index.order)
     edits: list[Edit] = []
     lines: dict[int, tuple[cst.CSTNode | None, list[str]]] = {}
     for module, name in dict.fromkeys(wanted):
@@ -42,7 +42,7 @@ def add(places: Places, wanted: Iterable[tuple[str, str | None]]) -> Sequence[Ed
         if name and (edit := _join(places, simple, module, name)):
             edits.append(edit)
             continue
-        run = _run(body, module)
+        run = _run(tree.body, module)
         above = run[-1] if run else None
         code = f"from {module} import {name}" if name else f"import {module}"
         if name is None and (spot := _among_standard(places, run, module)):
@@ -85,12 +85,6 @@ def is_import(statement: cst.CSTNode) -> bool:
         case cst.If(body=cst.IndentedBlock(body=body)):
             return all(is_import(inner) for inner in body)
     return False
-
-
-def _is_top(index: Index, node: cst.CSTNode) -> bool:
-    """Whether no statement is around one of a line."""
-    line = index.parent(node)
-    return line is not None and isinstance(index.parent(line), cst.Module)
 
 
 def _simple_imports(statement: cst.CSTNode) -> list[Simple]:

@@ -145,7 +145,8 @@ class Sets:
         found = _few(found, Number, NUMBERS, _any_number)
         found = _few(found, Text, TEXTS, lambda _: Text())
         found = _few(found, Sequence, SHAPES, self._any_sequence)
-        is_any = any(one == replace(ANY_OF, element=one.element) for one in _dictionaries(found))
+        held = (one for one in found if isinstance(one, Dictionary))
+        is_any = any(one == replace(ANY_OF, element=one.element) for one in held)
         found = _few(found, Dictionary, 1 if is_any else SHAPES, self._any_dictionary)
         found = list({id(one): one for one in map(self._interned, found)}.values())
         if len(found) <= MOST:
@@ -202,10 +203,6 @@ def _absorbed(found: list[Alternative]) -> list[Alternative]:
         if not (numbers and isinstance(one, Number) and one == Number(one.value) != ANY_NUMBER)
         and not (texts and isinstance(one, Text) and one == Text(one.value) != ANY_TEXT)
     ]
-
-
-def _dictionaries(found: list[Alternative]) -> list[Dictionary]:
-    return [one for one in found if isinstance(one, Dictionary)]
 
 
 def parts_of(alternative: Alternative) -> tuple[Value, ...]:

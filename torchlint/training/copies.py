@@ -36,11 +36,7 @@ if TYPE_CHECKING:
 
 MOVES = frozenset({"to", "cuda", "cpu", "type"})
 # Bases of classes whose objects a loader pins part by part.
-PARTS = frozenset(
-    """builtins.dict builtins.tuple builtins.list typing.NamedTuple typing.TypedDict
-    collections.abc.Mapping collections.UserDict collections.OrderedDict collections.abc.Sequence
-    """.split()
-)
+PARTS = frozenset("builtins.dict builtins.tuple builtins.list typing.NamedTuple".split())
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -126,7 +126,7 @@ def rounds_only(connected: Connected, region: Region, plain: PlainStep) -> bool:
     """Whether nothing is seen, in a step and the models it runs, that a lower precision breaks."""
     steps = region.of(Role.STEP)
     return (
-        not connected.calls("torch.autograd.grad")
+        not connected.evaluation.calls("torch.autograd.grad")
         and _is_loss(connected, plain.loss_call)
         and not any(getattr(one, "kind", "") == LINE_SEARCH for one in steps[0].owner)
         and not _becomes_array(connected.evaluation.module(region.file), plain)

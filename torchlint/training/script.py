@@ -170,10 +170,6 @@ class Connected:
         """Return how often the batches of a loader are taken, for each place that takes them."""
         return [self.frequencies.of(one.node, one.file) for one in loader.turns]
 
-    def defines(self, method: str) -> bool:
-        """Whether any class in them has a method of that name."""
-        return any(method in one.methods for one in self.evaluation.classes)
-
     @cached_property
     def uses_gpu(self) -> bool:
         """Whether anything in them is seen to be on a GPU, to go there, or to ask for one."""
@@ -212,10 +208,6 @@ class Connected:
         """Whether anything in them names another GPU than the first, or chooses one by a number."""
         others = {name.partition("cuda:")[2] for name in self.evaluation.texts} - {"", "0"}
         return bool(others | (self.evaluation.named & CHOOSES_GPU))
-
-    def calls(self, name: str) -> bool:
-        """Whether any of the files calls something of a library."""
-        return bool(self.evaluation.calls(name))
 
     def script(self, path: str, module: Module, settings: Settings) -> Script:
         """Return one of the files as a script."""
