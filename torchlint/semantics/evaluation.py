@@ -1,8 +1,7 @@
 """Connected files evaluated together, scope by scope, until nothing that crosses scopes changes.
 
-Modules run in the order of their sizes, and a module that is imported runs where it is imported, as
-in Python.  A function that has not run yet runs where it is called; then come those that nobody
-calls, and then, callees before callers, the scopes that read what has changed since.
+Modules run in the order of their sizes, or where they are imported; functions where they are first
+called, then those that nobody calls; and in between the scopes that read what has changed since.
 """
 
 from __future__ import annotations
