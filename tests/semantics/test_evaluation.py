@@ -17,6 +17,7 @@ from torchlint.semantics.values import NEVER, Method, Number, Sequence
 ROOT = Path(__file__).parents[2]
 CHAIN = "\n".join(f"def f{k}(x):\n    return f{k + 1}(x)" for k in range(400))
 HOSTILE = {
+    "numbers of any length": f"x = {'1' * 5000}\nif c():\n    x = 0x{'f' * 5000}\nx, 1e999, 1_0",
     "a list that holds itself": "x = []\nx.append(x)\nfor y in x:\n    y.append(y)",
     "a dictionary that holds itself": "d = {}\nd['d'] = d\nd.update(d)\ne = {**d, 'e': d}",
     "a list that grows around itself": "x = [1]\nwhile c():\n    x = [x, (x, x)]",

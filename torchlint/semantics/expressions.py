@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from torchlint.semantics.run import Expression, Run
     from torchlint.semantics.values import Value
 
+LONGEST = 1000  # digits of a number that is read: Python refuses to write out much longer ones
 _KINDS: dict[type, str] = {cst.Tuple: "tuple", cst.List: "list", cst.Set: "set"}
 _KINDS |= {cst.ListComp: "list", cst.SetComp: "set"}
 
@@ -204,7 +205,9 @@ EXPRESSIONS: dict[type, Expression] = {
     cst.Name: _name,
     cst.Attribute: lambda run, node: attribute(run, node, run.value(node.value), node.attr.value),
     cst.Call: call,
-    cst.Integer: lambda run, node: run.one(Number(int(node.value, 0))),
+    cst.Integer: lambda run, node: run.one(
+        Number(int(node.value, 0) if len(node.value) < LONGEST else None)
+    ),
     cst.Float: lambda run, node: run.one(Number(float(node.value))),
     cst.Imaginary: lambda run, _: run.one(Number()),
     cst.SimpleString: _string,
