@@ -264,9 +264,22 @@ def _list(value: Any) -> list[Any]:
 
 
 def read_setup_cfg(file: Path) -> Iterator[str]:
-    """Yield the torch requirements of a setup.cfg, from its lines."""
-    for line in file.read_text("utf-8").splitlines():
-        yield from _torch_only([re.sub(r"^\w+\s*=\s*(?=torch)", "", line)])
+    """Yield the torch requirements of a setup.cfg."""
+    text = file.read_text("utf-8")
+    if "torch" not in text:
+        return
+    import configparser  # noqa: PLC0415  few projects still have one
+
+    parser = configparser.ConfigParser(interpolation=None)
+    try:
+        parser.read_string(text)
+    except configparser.Error as error:
+        raise ValueError(str(error).splitlines()[0]) from None
+    values = [parser.get("options", "install_requires", fallback="")]
+    if parser.has_section("options.extras_require"):
+        values += dict(parser.items("options.extras_require")).values()
+    for value in values:
+        yield from _torch_only(value.replace("#", "\n#").splitlines())
 
 
 def read_setup_py(file: Path) -> Iterator[str]:

@@ -222,7 +222,7 @@ def test_isolated_reads_nothing(project) -> None:
     ("name", "content"),
     [
         ("pyproject.toml", b'dependencies = ["torch>=2'),
-        ("setup.cfg", b"torch\n\xff\n"),
+        ("setup.cfg", b"torch\n[options\n"),
         ("setup.py", b"print 'torch'\n"),
         ("setup.py", b"torch\0"),
         ("requirements.txt", b"torch>=2\n\xff\n"),
