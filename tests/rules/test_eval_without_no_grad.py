@@ -102,6 +102,9 @@ def test_leaves_alone(source):
 
 
 FOUND = {
+    "a decorator with such a word": (
+        evaluation(top="def tick(no_grad):\n    return no_grad\n\n@tick\n"), WARNING
+    ),
     "an evaluation": (evaluation(), WARNING),
     "nobody calls it": (evaluation(tail=""), INFO),
     "some callers": (evaluation(tail=f"\n{CALL}\nwith torch.no_grad():\n    {CALL}\n"), INFO),

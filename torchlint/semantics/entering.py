@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from torchlint.semantics.values import Value
 
 _SWITCHES = {"torch.no_grad": False, "torch.inference_mode": False, "torch.enable_grad": True}
-_WORDS = {name.rpartition(".")[2] for name in _SWITCHES} | {"set_grad_enabled"}
 AUTOCASTS = frozenset(
     {"torch.autocast", "torch.amp.autocast", "torch.cuda.amp.autocast", "torch.cpu.amp.autocast"}
 )
@@ -121,8 +120,11 @@ def _may_switch(run: Run, one: Unknown | Function) -> bool:
     """Whether a context or decorator may turn gradients on or off: one that is seen names that."""
     if isinstance(one, Unknown):
         return True
-    index, node = run.evaluation.index(one.at.file), run.evaluation.node(one.at)
-    return any(name.value in _WORDS for name in index.below(node, cst.Name))
+    evaluation = run.evaluation
+    index, node = evaluation.index(one.at.file), evaluation.node(one.at)
+    named = (*index.below(node, cst.Attribute), *index.below(node, cst.Name))
+    names = {getattr(each, "name", "") for inner in named for each in evaluation.value(inner)}
+    return not names.isdisjoint({*_SWITCHES, "torch.set_grad_enabled"})
 
 
 def modes(run: Run, value: Value) -> dict[str, Value]:
