@@ -18,25 +18,18 @@ if TYPE_CHECKING:
     from torchlint.rule import Check
 
 # What the engine itself reports; these rows have no check to load.
-SYNTAX_ERROR = Rule(
+_engine = functools.partial(Rule, group=0, words=(), package="torchlint", in_tests=True)
+SYNTAX_ERROR = _engine(
     code="TL001",
     name="syntax-error",
     summary="the file is not valid Python",
-    group=0,
-    words=(),
     severity=Severity.ERROR,
-    package="torchlint",
-    in_tests=True,
 )
-UNUSED_SUPPRESSION = Rule(
+UNUSED_SUPPRESSION = _engine(
     code="TL002",
     name="unused-suppression",
     summary="a suppression comment that suppresses nothing",
-    group=0,
-    words=(),
     fix=Safety.SAFE,
-    package="torchlint",
-    in_tests=True,
 )
 ENGINE_RULES = (SYNTAX_ERROR, UNUSED_SUPPRESSION)
 

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 MAX_LINE = 100
 
 Simple: TypeAlias = cst.Import | cst.ImportFrom
-Top: TypeAlias = cst.SimpleStatementLine | cst.BaseCompoundStatement
 
 
 def add(places: Places, wanted: Iterable[tuple[str, str | None]]) -> Sequence[Edit]:

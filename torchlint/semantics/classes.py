@@ -61,18 +61,15 @@ class Classes:
                 one.name.value: one for one in node.body.body if isinstance(one, cst.FunctionDef)
             }
             found = self._found[at] = ClassOf(at, node, module, methods=methods)
-            self._forget()
-        if found.bases != bases:
-            found.bases = bases
-            self._forget()
-            for base in self._own(found):
-                if found not in base.heirs:
-                    base.heirs.append(found)
-        return found
-
-    def _forget(self) -> None:
+        elif found.bases == bases:
+            return found
+        found.bases = bases
         self._lineages.clear()
         self._kinds.clear()
+        for base in self._own(found):
+            if found not in base.heirs:
+                base.heirs.append(found)
+        return found
 
     def of(self, at: At) -> ClassOf | None:
         """Return a class by its definition, None where that did not run yet."""

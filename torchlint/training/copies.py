@@ -101,14 +101,9 @@ def all_copies(evaluation: Evaluation) -> Several[DeviceCopy]:
 def _is_certain(
     evaluation: Evaluation, call: cst.Call, file: int, targets: frozenset[Device]
 ) -> bool:
-    if targets != {Device.CUDA}:
-        return False
-    for above in evaluation.index(file).ancestors(call):
-        if isinstance(above, (cst.FunctionDef, cst.Lambda)):
-            break
-        if isinstance(above, (cst.If, cst.IfExp)):
-            return False
-    return True
+    kinds = (cst.FunctionDef, cst.Lambda, cst.If, cst.IfExp)
+    found = (one for one in evaluation.index(file).ancestors(call) if isinstance(one, kinds))
+    return targets == {Device.CUDA} and not isinstance(next(found, None), (cst.If, cst.IfExp))
 
 
 def moves_of(uses: Uses, models: Iterable[At]) -> tuple[DeviceCopy, ...]:

@@ -69,7 +69,6 @@ class Effects:
 
     def __post_init__(self) -> None:
         run: dict[int, list[At]] = {}
-        homes = {id(unit.node): unit for unit in self.evaluation.units.values()}
         for at, unit in self.evaluation.units.items():
             self.sites[at] = []
             self.direct[at] = self.inner[at] = frozenset()
@@ -78,7 +77,7 @@ class Effects:
         for call, file in self.evaluation.files.of(cst.Call):
             scope, around = self.evaluation.index(file).around(call)
             site = CallSite(call, around[::-1], self._done(call), tuple(run.get(id(call), ())))
-            self.sites[homes[id(scope)].at].append(site)
+            self.sites[self.evaluation.at(scope, file)].append(site)
         found = [site for sites in self.sites.values() for site in sites]
         self.train = any(Effect.BACKWARD in site.effects for site in found)
         self._spread()

@@ -178,9 +178,8 @@ def _is_unseen(one: Alternative) -> bool:
 
 def _keeps(one: Alternative) -> bool:
     """Whether what is called may keep what it is given, as objects do that a model returns."""
-    match one:
-        case Library(name=name):
-            return name.startswith(MODELS) or not is_of_library(name)
+    if isinstance(one, Library):
+        return one.name.startswith(MODELS) or not is_of_library(one.name)
     return isinstance(one, Class)
 
 
