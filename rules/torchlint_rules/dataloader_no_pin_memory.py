@@ -85,8 +85,9 @@ def dataloader_no_pin_memory(script: Script) -> Iterator[Finding]:
     for loader in script.loaders:
         if not loader.is_optional(WORD):
             batches = script.batches(loader)
-            found = unpinned(script, loader, batches) if loader.is_pinned is False else None
-            yield from [found] if found else unpinned_class(script, loader, batches)
+            if loader.is_pinned is False and (found := unpinned(script, loader, batches)):
+                yield found
+            yield from unpinned_class(script, loader, batches)
 
 
 def unpinned(script: Script, loader: Loader, batches: Batches) -> Finding | None:
@@ -164,8 +165,7 @@ def unpinned_class(script: Script, loader: Loader, batches: Batches) -> Iterator
                 f"nothing pins a `{cls.name}`, whose parts go to the GPU "
                 f"(`{code_of(script, copy)}`): the class has no method `pin_memory`",
                 severity=judging.severity(often(script, copy), is_told, copy.is_seen),
-                help=f"Give `{cls.name}` a method `pin_memory` that pins its tensors and returns "
-                "it.",
+                help=f"Give `{cls.name}` a `pin_memory` that pins its tensors and returns it.",
             )
 
 

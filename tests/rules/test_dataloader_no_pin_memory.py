@@ -254,6 +254,14 @@ def test_a_class_that_pins_itself_or_is_pinned_part_by_part():
     assert found.fix is not None
 
 
+def test_what_the_fix_does_not_pin_is_told_beside_it():
+    moves = "for x, y in loader:\n    x, y = x.to(device), y.to(device)\n    step(x, y)"
+    source = loaded("num_workers=4, collate_fn=collate", PADDED, loop=moves)
+    assert [one.fix is None for one in check(source, CODE)].count(True) == 1
+    (left,) = check(fixed(source, CODE), CODE)
+    assert left.fix is None
+
+
 @pytest.mark.parametrize(
     ("arguments", "moved", "said"),
     [
