@@ -96,8 +96,9 @@ def data_parallel(script: Script) -> Iterator[Finding]:
             is_plain = not script.frameworks and not any(map(connected.evaluation.calls, BETTER))
             yield Finding(
                 call,
-                f"`{script.module.brief(call.func)}` copies `{script.module.brief(model.node)}` to "
-                "every GPU in each forward pass, and one Python process drives them all",
+                f"on several GPUs, `{script.module.brief(call.func)}` copies "
+                f"`{script.module.brief(model.node)}` to each in every forward pass, and one "
+                "Python process drives them all",
                 severity=severity(frequency, is_plain, frequency.rate is Rate.STEP),
                 help=OWN if script.frameworks else HELP,
             )

@@ -141,10 +141,10 @@ def often(script: Script, copy: DeviceCopy) -> Frequency:
     return script.connected.frequencies.of(copy.node, copy.file)
 
 
-def rank(script: Script, copy: DeviceCopy) -> tuple[int, bool, int]:
-    """Return what makes a copy the one to name: the most frequent, of the batch as it is."""
-    frequency = often(script, copy)
-    return frequency.rate, frequency.certain, not isinstance(copy.tensor, cst.Call)
+def rank(script: Script, copy: DeviceCopy) -> tuple[bool, int, bool, bool]:
+    """Return what makes a copy the one to name: nearest, most frequent, of the batch as it is."""
+    frequency, is_near = often(script, copy), copy.file == script.file
+    return is_near, frequency.rate, frequency.certain, not isinstance(copy.tensor, cst.Call)
 
 
 def code_of(script: Script, copy: DeviceCopy) -> str:

@@ -63,6 +63,7 @@ from torchlint.edits.fix import Fix
 from torchlint.edits.rewrites import InsertAfter, InsertBefore, Replace
 from torchlint.rule import Finding
 from torchlint.semantics.values import Device, Tensor
+from torchlint.training.frequency import Rate
 from torchlint.training.host_reads import How
 from torchlint.training.totals import Total, is_cut_off, is_whole, plain, totals_fed
 from torchlint_rules.judging import by_statement, safety, severity, waits
@@ -82,7 +83,12 @@ def item_accumulate_in_train_loop(script: Script) -> Iterator[Finding]:
     for read in (read for found in by_statement(script, How.NUMBER) for read in found):
         for total in running_totals(script, read)[:1]:
             where = "once after the loop" if total.is_read_after else "only where it is reported"
-            has_graph = any(getattr(one, "graph", ()) for one in script.value(read.tensor))
+            is_trained = script.frequency(read.node).rate is Rate.STEP
+            has_graph = any(
+                isinstance(one, Tensor)
+                and (one.graph or (is_trained and one.dtype not in ("bool", "int")))
+                for one in script.value(read.tensor)
+            )
             yield Finding(
                 read.node,
                 f"`{script.module.brief(read.node)}` {waits(script, read)}; add up `{total.name}` "

@@ -44,7 +44,7 @@ def every(frequency: Frequency, steps: Mapping[Rate, str] = STEPS) -> str:
     step = steps[frequency.rate]
     if frequency.misses:
         return f"all but every n-th {step}"
-    return f"every {step}" if frequency.decided else f"each {step} that gets here"
+    return f"every {step}" if frequency.holds else f"each {step} that gets here"
 
 
 def by_statement(script: Script, *hows: How) -> Iterator[list[HostRead]]:

@@ -83,7 +83,7 @@ SHOWS = frozenset({"builtins.print", "builtins.str", "builtins.repr", "builtins.
 def loss_retains_graph(script: Script) -> Iterator[Finding]:
     """Find totals and containers that keep a graph of every step."""
     for one in script.connected.graphs.growths.values():
-        if one.file != script.file:
+        if one.file != script.file or recordings(script, one) == {Recording.UNKNOWN}:
             continue
         named = ", ".join(f"`{script.module.brief(leaf)}`" for leaf in one.leaves)
         is_training = one.frequency.rate is Rate.STEP
@@ -110,8 +110,13 @@ def is_recorded(script: Script, one: Growth) -> bool:
     """Whether gradients are on in the evaluation, for all that is seen."""
     if one.frequency.rate is Rate.STEP:
         return True
-    calls = script.connected.model_calls.behind(one.leaves)
-    return all(script.connected.model_calls.recording(call) is Recording.ON for call in calls)
+    return recordings(script, one) == {Recording.ON}
+
+
+def recordings(script: Script, one: Growth) -> set[Recording]:
+    """Return whether the runs of models are recorded whose results are kept."""
+    models = script.connected.model_calls
+    return set(map(models.recording, models.behind(one.leaves)))
 
 
 def fix(script: Script, one: Growth) -> Fix:

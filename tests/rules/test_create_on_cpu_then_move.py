@@ -39,6 +39,7 @@ def step(lines: str, head: str = "") -> str:
         pytest.param("z = torch.zeros(3).to('mps')", id="goes to Apple's GPU"),
         pytest.param("z = torch.zeros(3).to(*where)", id="hidden by a star"),
         pytest.param("z = torch.zeros(3)", id="stays where it is made"),
+        pytest.param("z = torch.empty(0).to(device)", id="no element"),
         pytest.param("z = torch.normal(mean, std).to(device)", id="made where others are"),
         pytest.param("z = torch.arange(3).expand(4, 3).to(device)", id="rows of their own"),
         pytest.param("z = torch.tensor([1.0, x.size(0)]).to(device)", id="copied anyway"),

@@ -58,6 +58,10 @@ def collated(loader: str, function: str = "return torch.stack(batch).to(device)"
         ),
         pytest.param(dataset("return self.x[i].to(torch.float16)"), id="to another type"),
         pytest.param(dataset("return self.x[i].to(y[i].device)"), id="to another tensor"),
+        pytest.param(
+            dataset("where = kept.device\nreturn self.x[i].to(where)", top="kept = x().cuda()"),
+            id="to another tensor by name",
+        ),
         pytest.param(dataset("return self.x[i].to(y)"), id="to what another tensor is"),
         pytest.param(dataset("return torch.zeros(3, device='cpu')"), id="made on the host"),
         pytest.param(dataset("return self.x[i]", made="self.x = x.cuda()"), id="all is on the GPU"),

@@ -75,7 +75,7 @@ def test_is_silent(source):
 def test_reports(source):
     (found,) = check(source, CODE)
     assert (found.severity, found.fix) == (Severity.WARNING, None)
-    assert "to every GPU in each forward pass" in found.message
+    assert "to each in every forward pass" in found.message
 
 
 @pytest.mark.parametrize(

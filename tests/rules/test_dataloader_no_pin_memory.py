@@ -291,6 +291,16 @@ def test_the_move_may_stand_in_another_file(tmp_path: Path):
     assert (found.severity, found.fix.safety) == (Severity.WARNING, Safety.SAFE)
 
 
+def test_the_copy_in_the_same_file_is_named(tmp_path: Path):
+    source = script("from other import train", "loader = DataLoader(dataset, num_workers=4)")
+    source += "train(loader, model)\nfor z, _ in loader:\n    model(z.cuda()).backward()\n"
+    other = (
+        "def train(loader, model):\n    for x, y in loader:\n        model(x.cuda()).backward()\n"
+    )
+    (found,) = check_in(tmp_path, {"a.py": source, "other.py": other}, "a.py", CODE)
+    assert "`z.cuda()`" in found.message
+
+
 def value_of(source: str) -> str:
     """Return what the fix passes as ``pin_memory``."""
     text = fixed(source, CODE)

@@ -91,6 +91,11 @@ SILENT = {
         "def outputs(net, x):\n    return Out(net(x))\nwrap(outputs)\n",
     "a model whose base is not seen": f"from elsewhere import Base\n{HEAD}class Big(Base):\n"
         "    def forward(self, x):\n        return Kept(self.fc(x))\n",
+    "a loss that such an object gets": "from timm.utils import NativeScaler\n"
+        + step("NativeScaler()(F.mse_loss(teacher(x), y), optimizer)"),
+    "a frozen copy": HEAD + "import copy\nclass Mean:\n    def __init__(self, net):\n"
+        "        self.net = copy.deepcopy(net)\n        for p in self.net.parameters():\n"
+        "            p.requires_grad_(False)\nmean = Mean(model)\nprint(mean.net(x).argmax())\n",
     "a hook": step("teacher(x)\n" + UPDATE) + "teacher.fc.register_forward_hook(keep)\n",
     "an array holds no graph": evaluation(in_loop("hits += (model(x).numpy() > 0).sum()")),
 }  # fmt: skip

@@ -362,3 +362,9 @@ def test_says_where_the_total_is_read(after: str, where: str) -> None:
     )
     (found,) = check(source, CODE)
     assert f"read it {where}" in found.message
+
+
+def test_says_that_a_loss_is_detached_where_no_graph_is_seen() -> None:
+    source = loop("total += loss.item()").replace("criterion(out, y)", "torch.ones(3).cuda().sum()")
+    (found,) = check(source, CODE)
+    assert "on the device, detached, and read" in found.message

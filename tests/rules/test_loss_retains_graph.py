@@ -124,6 +124,12 @@ def evaluation(keep: str = "total += loss", start: str = "total = 0", after: str
         pytest.param(
             evaluation().replace("for x", "torch.set_grad_enabled(False)\nfor x"), id="off"
         ),
+        pytest.param(
+            evaluation().replace(
+                "    out = model(x)", "    with context():\n        out = model(x)"
+            ),
+            id="in a context that nobody knows",
+        ),
         pytest.param(evaluation(after="total.backward()\n"), id="a gradient after an evaluation"),
         pytest.param(evaluation("total = 0\ntotal += loss"), id="a total of one batch"),
     ],

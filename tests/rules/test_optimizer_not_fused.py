@@ -120,6 +120,11 @@ def test_told_not_to(argument):
     assert found.message.startswith(f"`{argument}` makes `torch.optim.AdamW` update one parameter")
 
 
+def test_on_the_cpu_whatever_else_is_on_a_gpu():
+    (found,) = check(script("torch.optim.AdamW([{'params': [torch.zeros(3)]}])"), CODE)
+    assert "on the CPU" in found.message
+
+
 @pytest.mark.parametrize("kind", ["SGD", "Adam", "Adagrad"])
 def test_on_the_cpu(kind):
     source = script(f"torch.optim.{kind}({P})", to="train()")

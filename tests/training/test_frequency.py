@@ -29,6 +29,7 @@ def rates(files: dict[str, str]) -> list[str]:
                 words += [frequency.guard.name.lower()] if frequency.guard else []
                 words += ["but some"] if frequency.misses else []
                 words += [] if frequency.known else ["unknown"]
+                words += ["where it is so"] if frequency.certain > frequency.holds else []
                 found.append(" ".join(words))
     return found
 

@@ -10,6 +10,7 @@ import libcst as cst
 from torchlint.semantics.classes import role
 from torchlint.semantics.loaders import PARAMETERS, arguments
 from torchlint.semantics.names import canonical
+from torchlint.semantics.options import PARENTS
 from torchlint.semantics.tables.tensors import FLAGS, HOST_NUMBERS, KNOWN, SELF_VIEWS
 from torchlint.semantics.tables.torch_classes import LOADERS
 from torchlint.semantics.values import (
@@ -117,7 +118,10 @@ def _of_object(run: Run, one: Object, name: str) -> Value:
             given = arguments(run.evaluation, one.call).get(name)
             return given.value if given and given.value else run.sets.unknown
     if one.kind == "argparse.Namespace":
-        return run.sets.unknown
+        parents = run.read(run.evaluation.attribute(one.call, PARENTS)) if one.call else ()
+        calls = [each.call for each in parents if isinstance(each, Object) and each.call]
+        found = (_of_object(run, replace(one, call=call), name) for call in calls)
+        return run.sets.all(found) or run.sets.unknown
     if name == "module" and (inner := run.evaluation.inside(one)):
         return inner
     return run.one(Method(one, name))

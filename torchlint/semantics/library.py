@@ -10,7 +10,9 @@ from torchlint.semantics.arguments import first_of
 from torchlint.semantics.callbacks import CALLERS, PARTIAL, called_back, of_partial, partial
 from torchlint.semantics.loaders import COLLATES, put_together
 from torchlint.semantics.models import of_model
+from torchlint.semantics.names import is_of_library
 from torchlint.semantics.operations import element_of
+from torchlint.semantics.options import PARSER, parser
 from torchlint.semantics.run import GRAD
 from torchlint.semantics.sets import flat, is_known
 from torchlint.semantics.tables import tensors as tables
@@ -66,10 +68,11 @@ def call(run: Run, node: cst.Call, name: str, passed: Several[Passed]) -> Value:
         return numpy_calls.call(run, node, name, passed)
     if name in HAND_BACK:
         return _handed_back(run, node, name, passed)
-    if name in PASSES_ON and passed and not passed[0].keyword:
+    if passed and not passed[0].keyword:  # progress bars too that nobody knows
         value = passed[0].value
-        element = element_of(run, value)
-        return run.sets.nested(Iterator(element, run.evaluation.loader_of(value)))
+        loader = run.evaluation.loader_of(value)
+        if name in PASSES_ON or (loader and not is_of_library(name)):
+            return run.sets.nested(Iterator(element_of(run, value), loader))
     if name == PREPARES:
         values = tuple(first_of(passed, place) or run.sets.unknown for place in range(2))
         return run.sets.nested(Sequence("tuple", values, NEVER, None))
@@ -77,6 +80,8 @@ def call(run: Run, node: cst.Call, name: str, passed: Several[Passed]) -> Value:
         return called_back(run, node, name, passed)
     if name == PARTIAL:
         return partial(run, node, passed)
+    if name == PARSER:
+        return parser(run, node, passed)
     if kind_of(name) or name in CONTAINERS:
         return _made(run, node, name, passed)
     if package == "torch":

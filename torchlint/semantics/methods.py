@@ -11,7 +11,7 @@ from torchlint.semantics import library, numpy_calls
 from torchlint.semantics.arguments import first_of
 from torchlint.semantics.array_types import dtype_named
 from torchlint.semantics.operations import element_of, entry_of
-from torchlint.semantics.options import add_option, parsed
+from torchlint.semantics.options import PARSER, add_option, parsed
 from torchlint.semantics.sets import parts_of
 from torchlint.semantics.tables import tensors as tables
 from torchlint.semantics.tables.torch_classes import CONTAINERS, kind_of
@@ -298,7 +298,7 @@ def _of_object(run: Run, node: cst.Call, one: Object, name: str, passed: Several
         if len(values) == 1:
             return values[0]
         return run.sets.nested(Sequence("tuple", values, NEVER, None))
-    if one.kind == "argparse.ArgumentParser":
+    if one.kind == PARSER:
         if name == "add_argument":
             return add_option(run, node, one, passed)
         if name in ("parse_args", "parse_known_args"):

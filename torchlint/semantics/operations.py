@@ -186,6 +186,9 @@ def part_of(run: Run, value: Value, place: int, count: int, rest: int | None) ->
                     left = elements[place : len(elements) - (count - place - 1)]
                     return run.sets.nested(Sequence("list", left, NEVER, None))
                 return elements[place if place < rest else place - count]
+            case Sequence() | Iterator() | Array() | Tensor() if place == rest:
+                element = part_of(run, run.one(one), 0, count, None)
+                return run.sets.nested(Sequence("list", None, element, None))
             case Sequence() | Iterator() | Array():
                 return _element(run, one)
             case Tensor():

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from torchlint.semantics.arguments import bound
+from torchlint.semantics.arguments import bound, first_of
+from torchlint.semantics.operations import element_of
 from torchlint.semantics.values import (
     NEVER,
     At,
@@ -33,6 +34,16 @@ _COUNTED: dict[str, Alternative] = {
     "builtins.float": Number(),
     "builtins.str": Text(),
 }
+
+
+PARSER, PARENTS = "argparse.ArgumentParser", "@parents"
+
+
+def parser(run: Run, node: cst.Call, passed: Several[Passed]) -> Value:
+    """``ArgumentParser(parents=[...])``: it has their options as well."""
+    parents = run.evaluation.attribute(run.at(node), PARENTS)
+    run.give(parents, run.at(node), element_of(run, first_of(passed, 99, "parents")))
+    return run.one(Object(PARSER, run.at(node)))
 
 
 def add_option(run: Run, node: cst.Call, parser: Object, passed: Several[Passed]) -> Value:

@@ -151,6 +151,8 @@ def maker(evaluation: Evaluation, call: cst.Call) -> str | None:
     if words.keys() & CHOSEN or any(arg.star for arg in call.args):
         return None
     if name in SIZED:
+        if len(plain) == 1 and evaluation.value(plain[0]) == (Number(0),):
+            return None  # it has no element to copy
         is_of_tensors = name == "torch.normal" and len(plain) < 3 and "size" not in words
         return None if is_of_tensors else name[6:]
     if name in TYPED and (len(plain) > 1 or (plain and _is_size(evaluation, plain[0]))):

@@ -8,7 +8,7 @@ graph.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -22,6 +22,7 @@ from torchlint.semantics.values import (
     Method,
     Object,
     Tensor,
+    Unknown,
 )
 from torchlint.syntax.calls import last_name
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     from torchlint.semantics.cells import Unit
     from torchlint.semantics.evaluation import Evaluation
-    from torchlint.semantics.values import Alternative, At
+    from torchlint.semantics.values import Alternative, At, Value
 
 # Frameworks' own ways to go backwards: the loss is an argument.
 BACKWARDS = frozenset({"backward", "manual_backward"})
@@ -44,6 +45,9 @@ class Effect(enum.Enum):
     FORWARD = enum.auto()  # a run of a model outside of modules' own methods
     ZERO_GRAD = enum.auto()
     GRAD = enum.auto()  # `torch.autograd.grad`
+
+
+_TRAINS = frozenset({Effect.BACKWARD, Effect.STEP})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,9 +82,26 @@ class Effects:
             scope, around = self.evaluation.index(file).around(call)
             site = CallSite(call, around[::-1], self._done(call), tuple(run.get(id(call), ())))
             self.sites[self.evaluation.at(scope, file)].append(site)
+        self._spread()
+        for at, sites in self.sites.items():
+            if Effect.BACKWARD not in self.direct[at] | self.inner[at]:
+                sites[:] = map(self._trained, sites)
+        self._spread()
         found = [site for sites in self.sites.values() for site in sites]
         self.train = any(Effect.BACKWARD in site.effects for site in found)
-        self._spread()
+
+    def _trained(self, site: CallSite) -> CallSite:
+        """Return a call of code that is not seen as one that trains, if it is given all for it.
+
+        That is so where nothing is seen to go back.
+        """
+        given = [one for arg in site.node.args for one in self.evaluation.value(arg.value)]
+        trains = (
+            any(isinstance(one, Tensor) and one.graph for one in given)
+            and any(self.kind(one) == "optimizer" for one in given)
+            and is_unseen(self.evaluation.value(site.node.func))
+        )
+        return replace(site, effects=site.effects | _TRAINS) if trains else site
 
     def _done(self, call: cst.Call) -> frozenset[Effect]:
         """Return what a call does by itself."""
@@ -170,6 +191,18 @@ class Effects:
             at_once |= self.direct.get(target, frozenset())
             looped |= self.inner.get(target, frozenset())
         return frozenset(at_once), frozenset(looped)
+
+
+def is_unseen(value: Value) -> bool:
+    """Whether what is called may be code that is not seen, of libraries that no table knows too."""
+    return not value or any(map(_is_unseen, value))
+
+
+def _is_unseen(one: Alternative) -> bool:
+    match one:
+        case Library(name=name) | Object(kind=name):
+            return not name.startswith(("torch.", "builtins.")) and not kind_of(name)
+    return isinstance(one, Unknown)
 
 
 def unit_around(evaluation: Evaluation, node: cst.CSTNode, file: int) -> Unit:

@@ -54,14 +54,16 @@ class Frequency:
     """How often something runs, on one way that leads to it, and what it depends on.
 
     ``loop`` is the loop that says so.  ``known`` is False where no call is seen that leads here
-    and no loop shows the rate, ``decided`` where a condition lies between that may be either.
-    ``misses`` is True where every so many turns do without it.
+    and no loop shows the rate, ``decided`` where a condition lies between that may be either,
+    ``holds`` where one does that is not known to hold.  ``misses`` is True where every so many
+    turns do without it.
     """
 
     rate: Rate
     guard: Guard | None = None
     known: bool = True
     decided: bool = True
+    holds: bool = True
     loop: At | None = None
     misses: bool = False
 
@@ -131,6 +133,7 @@ class Frequencies:
                 way,
                 guard=way.guard or here.guard,
                 decided=way.decided and here.decided,
+                holds=way.holds and here.holds,
                 misses=way.misses or here.misses,
             )
             for way in ways or self.of_unit(unit, depth)
@@ -217,6 +220,13 @@ def _ranked(ways: list[Frequency]) -> tuple[Frequency, ...]:
     """Return ways without copies, the most frequent and least guarded first."""
 
     def rank(way: Frequency) -> tuple[int, ...]:
-        return -way.rate, way.guard is not None, not way.decided, not way.known, way.misses
+        return (
+            -way.rate,
+            way.guard is not None,
+            not way.decided,
+            not way.known,
+            not way.holds,
+            way.misses,
+        )
 
     return tuple(sorted(dict.fromkeys(ways), key=rank))

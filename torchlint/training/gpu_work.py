@@ -28,7 +28,10 @@ def works_on_gpu(evaluation: Evaluation, call: cst.Call) -> bool | None:
     found = [one for one in value(where) if not isinstance(one, Nothing)]
     if not found or any(isinstance(one, (Tensor, Library)) for one in found):
         return None
-    owner = value(where.value) if isinstance(where, cst.Attribute) else ()
+    given = [where, *(one.value for one in evaluation.bindings(where))]
+    owner = [one for each in given if isinstance(each, cst.Attribute) for one in value(each.value)]
+    if any(isinstance(one, Tensor) for one in owner):
+        return None  # where another tensor is
     is_named = suggested(last_name(where)) == "device" and any(
         isinstance(one, Instance) for one in owner
     )
@@ -36,5 +39,4 @@ def works_on_gpu(evaluation: Evaluation, call: cst.Call) -> bool | None:
     places = places_of(tuple(found))
     if Device.CUDA in places:
         return True
-    is_open = is_place and places == [Device.UNKNOWN]
-    return False if is_open and not any(isinstance(one, Tensor) for one in owner) else None
+    return False if is_place and places == [Device.UNKNOWN] else None

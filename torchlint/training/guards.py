@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torchlint.semantics.narrowing import is_true
 from torchlint.semantics.values import (
     RANK,
     Method,
@@ -24,6 +25,7 @@ from torchlint.semantics.values import (
 )
 from torchlint.syntax.chains import dotted
 from torchlint.training.between import conditions, last_of
+from torchlint.training.effects import is_unseen
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,12 +63,13 @@ class Guard(enum.Enum):
 class Decision:
     """What decides whether a node runs each time what is around it does.
 
-    ``decided`` is False where a condition between is open, ``misses`` True where every so many
-    turns do without the node, and the others run it.
+    ``decided`` is False where a condition between is open, ``holds`` where one is not known to
+    hold, ``misses`` True where every so many turns do without the node, and the others run it.
     """
 
     guard: Guard | None
     decided: bool
+    holds: bool
     misses: bool
 
 
@@ -79,6 +82,7 @@ def decision(evaluation: Evaluation, node: cst.CSTNode, outer: cst.CSTNode, file
         next((one for one in reversed(guards) if one is not None), None)
         or _around(evaluation, node, outer, file),
         all(one.left or _is_settled(evaluation, one.test) for one in found),
+        all(one.left or _holds(evaluation, one.test, truth=one.truth) for one in found),
         any(one is Guard.PERIODIC for one in contrary),
     )
 
@@ -250,6 +254,33 @@ def _is_settled(evaluation: Evaluation, test: cst.BaseExpression) -> bool:
         if not is_settled:
             return False
     return True
+
+
+def _holds(evaluation: Evaluation, test: cst.BaseExpression, *, truth: bool) -> bool:
+    """Whether a test is known to come out so, on a GPU and in the first of several processes."""
+    match test:
+        case cst.UnaryOperation(operator=cst.Not(), expression=inner):
+            return _holds(evaluation, inner, truth=not truth)
+        case cst.BooleanOperation(left=left, operator=operator, right=right):
+            both = [_holds(evaluation, one, truth=truth) for one in (left, right)]
+            return all(both) if isinstance(operator, cst.And) is truth else any(both)
+        case cst.Comparison(
+            left=left,
+            comparisons=[
+                cst.ComparisonTarget(cst.Is() | cst.IsNot() as operator, cst.Name("None"))
+            ],
+        ):
+            is_none = isinstance(operator, cst.Is) is truth
+            value = evaluation.value(left)
+            is_seen = not is_unseen(value)
+            return is_seen and all(isinstance(one, Nothing) is is_none for one in value)
+        case cst.Comparison():
+            return _is_settled(evaluation, test)
+        case cst.Attribute(attr=cst.Name("training")):
+            return truth
+    value = evaluation.value(test)
+    is_seen = not is_unseen(value) and is_true(value) is truth
+    return is_seen or asks_for_device(evaluation, test)
 
 
 def is_device(evaluation: Evaluation, node: cst.BaseExpression) -> bool:

@@ -104,7 +104,9 @@ def _is_sure(value: Value) -> bool:
 
 
 def _waits(value: Value) -> bool:
-    return any(isinstance(one, Tensor) and one.device is not Device.HOST for one in value)
+    """Whether it may be a tensor on a GPU; of some on the host, others are seen to be on one."""
+    devices = {one.device for one in value if isinstance(one, Tensor)}
+    return bool(devices - {Device.HOST, Device.UNKNOWN}) or devices == {Device.UNKNOWN}
 
 
 def shows(evaluation: Evaluation, call: cst.Call) -> bool:

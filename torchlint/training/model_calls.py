@@ -26,7 +26,7 @@ from torchlint.syntax.calls import argument_of, last_name
 from torchlint.training.effects import unit_around
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from torchlint.semantics.classes import ClassOf
     from torchlint.semantics.evaluation import Evaluation
@@ -39,7 +39,7 @@ _LEARNS = tuple(
     Multihead PReLU""".split()
 )
 _MODULES = ("module", "model", "criterion")
-_FALSE = (Truth(False),)
+_FALSE, _TRUE = (Truth(False),), (Truth(True),)
 
 
 class Recording(enum.Enum):
@@ -91,8 +91,10 @@ class ModelCalls:
 
     def records(self, call: At) -> bool:
         """Whether what a call runs has parameters that gradients are recorded for, or may have."""
-        value = self.evaluation.value(getattr(self.evaluation.node(call), "func", None))
-        return not value or any(self.learns(one) for one in value)
+        func = getattr(self.evaluation.node(call), "func", None)
+        value = self.evaluation.value(func)
+        is_held = not self._held.isdisjoint(self._attributes(func))
+        return not is_held and (not value or any(self.learns(one) for one in value))
 
     def learns(self, one: Alternative) -> bool:
         """Whether a model has parameters that gradients are recorded for, or may have."""
@@ -150,16 +152,42 @@ class ModelCalls:
     @cached_property
     def frozen(self) -> frozenset[At]:
         """The models whose parameters are told to need no gradients, by what made them."""
-        found: list[Alternative] = []
+        told = (node for node in self._told(_FALSE) if not any(self._attributes(node)))
+        found = [one for node in told for one in self.evaluation.value(node)]
+        made = {getattr(one, "call", None) for one in found}
+        made |= {at for one in found if isinstance(one, Parameters) for at in one.models}
+        return frozenset(at for at in made if at is not None)
+
+    @cached_property
+    def _held(self) -> frozenset[tuple[At, str]]:
+        """The attributes whose models never need any: copies are not told from their originals."""
+        off, on = (
+            {one for node in self._told(truth) for one in self._attributes(node)}
+            for truth in (_FALSE, _TRUE)
+        )
+        return frozenset(off - on)
+
+    def _attributes(self, node: cst.CSTNode | None) -> Iterator[tuple[At, str]]:
+        """Yield of which classes an expression is an attribute, or parameters of one."""
+        match node:
+            case cst.Call(func=cst.Attribute(value=inner, attr=cst.Name("parameters")), args=[]):
+                yield from self._attributes(inner)
+            case cst.Attribute(value=owner, attr=cst.Name(value=name)):
+                for one in self.evaluation.value(owner):
+                    if isinstance(one, Instance):
+                        yield one.cls, name
+
+    def _told(self, truth: Value) -> list[cst.BaseExpression]:
+        """Return the models whose parameters are told to need gradients or not, or these."""
+        found: list[cst.BaseExpression] = []
         value = self.evaluation.value
         for node, file in self.evaluation.files.attributes("requires_grad_", "requires_grad"):
             index = self.evaluation.index(file)
             loop, assign = index.nearest(node, cst.For), index.nearest(node, cst.Assign)
             match index.parent(node):
-                case cst.Call(args=[arg]) if value(arg.value) == _FALSE:
-                    found += value(node.value)
-                case cst.AssignTarget() if loop and assign and value(assign.value) == _FALSE:
-                    found += value(loop.iter)
-        made = {getattr(one, "call", None) for one in found}
-        made |= {at for one in found if isinstance(one, Parameters) for at in one.models}
-        return frozenset(at for at in made if at is not None)
+                case cst.Call(args=[arg]) if value(arg.value) == truth:
+                    is_one = loop and any(isinstance(one, Tensor) for one in value(node.value))
+                    found.append(loop.iter if loop and is_one else node.value)
+                case cst.AssignTarget() if loop and assign and value(assign.value) == truth:
+                    found.append(loop.iter)
+        return found

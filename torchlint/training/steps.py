@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import libcst as cst
 
-from torchlint.semantics.tables.torch_classes import kind_of
-from torchlint.semantics.values import Library, Unknown
+from torchlint.semantics.values import Library
 from torchlint.syntax.calls import last_name
 from torchlint.syntax.chains import dotted
 from torchlint.training.between import conditions, loops
-from torchlint.training.effects import Effect, unit_around
+from torchlint.training.effects import Effect, is_unseen, unit_around
 from torchlint.training.frequency import Rate
 
 if TYPE_CHECKING:
@@ -285,16 +284,9 @@ class Steps:
 
     def _handed_on(self, call: cst.Call) -> list[cst.BaseExpression]:
         """Return the optimizers, scalers and schedulers that code gets which is not seen."""
-        value = self.evaluation.value(call.func)
-        is_unseen = not value or any(
-            not one.name.startswith(("torch.", "builtins.")) and not kind_of(one.name)
-            if isinstance(one, Library)
-            else isinstance(one, Unknown)
-            for one in value
-        )
         return [
             arg.value
-            for arg in (call.args if is_unseen else ())
+            for arg in (call.args if is_unseen(self.evaluation.value(call.func)) else ())
             for kind in ("optimizer", "scaler", "scheduler")
             if self.is_kind(self.evaluation.value(arg.value), kind)
         ]

@@ -22,6 +22,7 @@ from torchlint.semantics.values import (
     Instance,
     Library,
     Method,
+    Object,
     Sequence,
     Tensor,
     Unknown,
@@ -29,7 +30,7 @@ from torchlint.semantics.values import (
 from torchlint.syntax.calls import last_name
 from torchlint.training.asked import ASSIGNS, GOES_BACK, assignments
 from torchlint.training.between import loops
-from torchlint.training.effects import Effect, unit_around
+from torchlint.training.effects import Effect, is_unseen, unit_around
 from torchlint.training.model_calls import Recording
 from torchlint.training.same_bits import HOOKS, METHODS
 
@@ -178,6 +179,8 @@ def _is_unseen(one: Alternative) -> bool:
 
 def _keeps(one: Alternative) -> bool:
     """Whether what is called may keep what it is given, as objects do that a model returns."""
+    if isinstance(one, Object):
+        return is_unseen((one,))
     if isinstance(one, Library):
         return one.name.startswith(MODELS) or not is_of_library(one.name)
     return isinstance(one, Class)

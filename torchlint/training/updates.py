@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.semantics.arguments import given_to
+from torchlint.semantics.sets import flat
 from torchlint.semantics.tables.torch_classes import SCALERS, kind_of
 from torchlint.semantics.values import Device, Nothing, Object, Truth
 from torchlint.training.copies import moves_of
@@ -63,6 +64,10 @@ class Optimizer:
     @cached_property
     def is_on_cpu(self) -> bool:
         """Whether it updates parameters on the CPU, as far as is seen."""
+        params = self.given[0].get("params")
+        held = {getattr(one, "device", None) for one in flat(params.value)} if params else set()
+        if held - {None} == {Device.HOST}:
+            return True
         connected = self.script.connected
         models = models_of(connected.evaluation, self.script.value(self.node)) or frozenset()
         targets = frozenset[Device]().union(

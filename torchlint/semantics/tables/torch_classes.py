@@ -41,7 +41,7 @@ OPTIMIZERS = names(
     """Optimizer Adadelta Adafactor Adagrad Adam AdamW Adamax ASGD LBFGS Muon NAdam RAdam RMSprop
     Rprop SGD SparseAdam""",
     "torch.optim.",
-)
+) | names("create_optimizer create_optimizer_v2", "timm.optim.")
 SCALERS = names("torch.amp.GradScaler torch.cuda.amp.GradScaler torch.cpu.amp.GradScaler")
 LOADERS = names(
     """torch.utils.data.DataLoader torch_geometric.loader.DataLoader torch_geometric.data.DataLoader
