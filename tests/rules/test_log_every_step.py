@@ -249,6 +249,11 @@ def test_what_came_from_tensors_and_has_item_is_one() -> None:
     assert found.severity.word == "info"
 
 
+def test_a_loss_is_where_its_model_is_whatever_its_batches_go_through() -> None:
+    (found,) = check(loop("print(loss.item())").replace("model(x)", "model(changed(x))"), CODE)
+    assert found.severity.word == "warning"
+
+
 def test_what_an_unknown_function_makes_of_a_batch_may_be_on_the_gpu() -> None:
     source = """\
     import torch

@@ -98,7 +98,13 @@ def host_reads(evaluation: Evaluation, file: int) -> Iterator[HostRead]:
 
 
 def _is_sure(value: Value) -> bool:
-    """Whether something is a tensor on a GPU, on the host at most where there is none."""
+    """Whether something is a tensor on a GPU, on the host at most where there is none.
+
+    So is what comes of a model that is on a GPU, whatever else comes into it that nobody knows.
+    """
+    tensors = [one for one in value if isinstance(one, Tensor)]
+    if any(one.graph and one.device is Device.CUDA for one in tensors):
+        return True
     devices = {one.device if isinstance(one, Tensor) and one.sure else None for one in value}
     return bool(devices - {Device.HOST}) and not devices & {None, Device.UNKNOWN}
 
