@@ -249,8 +249,9 @@ def test_what_came_from_tensors_and_has_item_is_one() -> None:
     assert found.severity.word == "info"
 
 
-def test_a_loss_is_where_its_model_is_whatever_its_batches_go_through() -> None:
-    (found,) = check(loop("print(loss.item())").replace("model(x)", "model(changed(x))"), CODE)
+def test_a_loss_is_where_its_model_is_whatever_else_it_may_be() -> None:
+    source = loop("print(loss.item())").replace("(out, y)", "(out, y) if weighted else made(out)")
+    (found,) = check(source, CODE)
     assert found.severity.word == "warning"
 
 
