@@ -38,9 +38,8 @@ It is information outside of steps, beside a framework, and where a caller may t
 
 ## Fix safety
 A function that only evaluates gets `@torch.no_grad()`; else the loop or statement goes into a
-`with`. Unsafe in general: some layers then run other kernels, which round differently
-(`nn.TransformerEncoder`, `nn.LSTM`), and what leaves the evaluation has no graph. Safe where every
-layer is known to give the same bits, and nothing but numbers leaves.
+`with`. Unsafe: some layers then run other kernels, which round differently
+(`nn.TransformerEncoder`, `nn.LSTM`), and what leaves the evaluation has no graph.
 
 ## Evidence
 `torchlint bench TL401` on Intel(R) Xeon(R) Processor, 1 thread, torch 2.13.0+cpu, 2026-11-23: time
@@ -63,15 +62,14 @@ from typing import TYPE_CHECKING
 import libcst as cst
 from packaging.version import Version
 
-from torchlint.edits.fix import Fix
+from torchlint.edits.fix import Fix, Safety
 from torchlint.edits.rewrites import AddDecorator, AddImport, Wrap
 from torchlint.rule import Finding, Severity
 from torchlint.training.frequency import Rate
 from torchlint.training.model_calls import Recording
-from torchlint.training.same_bits import gives_same_bits
 from torchlint.training.spelling import name_at
 from torchlint.training.unused_graphs import leaves, place_without
-from torchlint_rules.judging import often, safety
+from torchlint_rules.judging import often
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -124,12 +122,11 @@ def fix(script: Script, one: UnusedGraph, place: Place) -> Fix | None:
         what = "the loop" if isinstance(place, (cst.For, cst.While)) else "it"
         title, rewrite = f"Run {what} under", Wrap((place,), f"with {code}():")
     ends = leaves(script.connected.unused_graphs, one, place)
-    proven = not ends and gives_same_bits(script.connected.evaluation, place, script.file)
     changes = KERNELS + (", and what leaves the evaluation has no graph" if ends else "")
     is_new = code.partition(".")[0] not in script.module.index.root.bindings
     return Fix(
         f"{title} {code}()",
-        safety(proven),
+        Safety.UNSAFE,
         (rewrite, *([AddImport("torch")] if is_new else [])),
-        changes="" if proven else changes,
+        changes=changes,
     )

@@ -130,23 +130,17 @@ def test_finds(source, severity):
     assert "is recorded" in found.message
 
 
-SAFETY = {
-    "nothing but numbers leaves": (evaluation(), Safety.SAFE),
-    "it shows a graph": (evaluation(in_loop("print(model(x))")), Safety.UNSAFE),
-    "in a string": (evaluation(in_loop("text = f'{model(x)}'")), Safety.UNSAFE),
-    "it leaves": (evaluation(in_loop("hits += model(x).sum()")), Safety.UNSAFE),
-    "a matrix product": (evaluation(in_loop("hits += (model(x) @ y).item()")), Safety.UNSAFE),
-    "an LSTM": (evaluation().replace("nn.Linear(", "nn.LSTM("), Safety.UNSAFE),
-    "unknown code": (evaluation().replace("self.fc(x", "f(self).fc(x"), Safety.UNSAFE),
-    "in a row": (evaluation().replace("Net(), ", "nn.Sequential(nn.ReLU(), Net()), "), Safety.SAFE),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("source", "safety"), SAFETY.values(), ids=SAFETY)
-def test_is_safe_where_nothing_can_tell(source, safety):
-    (found,) = check(source, CODE)
-    assert found.fix is not None
-    assert found.fix.safety is safety
+def test_says_what_the_fix_changes():
+    for source, changes in (
+        (evaluation(), ""),
+        (
+            evaluation(in_loop("hits += model(x).sum()")),
+            ", and what leaves the evaluation has no graph",
+        ),
+    ):
+        (found,) = check(source, CODE)
+        assert found.fix.safety is Safety.UNSAFE
+        assert found.fix.changes == f"some layers run other kernels without gradients{changes}"
 
 
 RUN, CACHE = "teacher(x)", "import functools\n@functools.cache\n"

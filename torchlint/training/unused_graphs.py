@@ -13,7 +13,7 @@ import libcst as cst
 
 from torchlint.semantics.names import is_of_library
 from torchlint.semantics.sets import flat
-from torchlint.semantics.tables.tensors import KNOWN
+from torchlint.semantics.tables.tensors import KNOWN, MASKS, NUMBERS, READS, SUMS, VIEWS, names
 from torchlint.semantics.values import (
     UNKNOWN,
     At,
@@ -32,7 +32,6 @@ from torchlint.training.asked import ASSIGNS, GOES_BACK, assignments
 from torchlint.training.between import loops
 from torchlint.training.effects import Effect, is_unseen, unit_around
 from torchlint.training.model_calls import Recording
-from torchlint.training.same_bits import HOOKS, METHODS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,6 +46,10 @@ Place: TypeAlias = cst.FunctionDef | cst.For | cst.While | cst.BaseSmallStatemen
 
 _PLAIN = ((Library("builtins.staticmethod"),), (Library("builtins.classmethod"),))
 MODELS = ("transformers.", "diffusers.")  # libraries whose models return objects of theirs
+_HOOKS = names("register_forward_hook register_forward_pre_hook") | names(
+    "register_module_forward_hook register_module_forward_pre_hook"
+)
+_REDUCED = names("mean max min abs softmax log_softmax argmax argmin topk")
 _NODES = (cst.Name, cst.Attribute, cst.Call)
 
 
@@ -133,7 +136,7 @@ class UnusedGraphs:
     def _handed_over(self) -> Iterator[cst.BaseExpression]:
         """Yield what is passed or returned to code that is not seen, or kept for it."""
         files, units = self.evaluation.files, self.evaluation.units
-        hooks = any(word in one.index.named for one in files.modules for word in HOOKS)
+        hooks = any(word in one.index.named for one in files.modules for word in _HOOKS)
         for call, _ in files.of(cst.Call):
             if hooks:
                 yield call  # the hooks may keep what it computes
@@ -241,7 +244,7 @@ def _may_ask(graphs: UnusedGraphs, call: cst.Call) -> bool:
     """Whether code that is not seen may ask a gradient of its own: it is given no result."""
     return (
         graphs.is_unseen(call)
-        and last_name(call.func) not in KNOWN | METHODS
+        and last_name(call.func) not in KNOWN | READS | MASKS | NUMBERS | SUMS | VIEWS | _REDUCED
         and not any(graphs.graph(arg.value) for arg in call.args)
     )
 
