@@ -11,8 +11,8 @@ from torchlint.preferences import Preferences
 CODE = "TL202"
 
 HEAD = """\
-import sys
-import time
+import sys, time
+import numpy as np
 import torch
 import wandb
 from tqdm import tqdm, trange
@@ -66,6 +66,7 @@ def loop(statements: str) -> str:
         pytest.param("print(y.cpu().numpy().mean().item())", id="a NumPy scalar"),
         pytest.param("losses.append(loss.detach())", id="kept on the device"),
         pytest.param("unknown(step).item(3)", id="type not known"),
+        pytest.param("print(np.log(len(x)).astype('int').item())", id="a number of NumPy"),
     ],
 )
 def test_leaves_alone(statements: str) -> None:

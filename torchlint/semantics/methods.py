@@ -73,6 +73,8 @@ def call(run: Run, node: cst.Call, owner: Alternative, name: str, passed: Severa
             return _of_object(run, node, owner, name, passed)
         case Text():
             return _of_text(run, name)
+        case Number():  # of NumPy
+            return run.one(owner)
     return run.sets.unknown
 
 

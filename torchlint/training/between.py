@@ -25,6 +25,14 @@ class Condition:
     file: int
     left: bool = False
 
+    @property
+    def plain(self) -> tuple[cst.BaseExpression, bool]:
+        """The test without ``not``, and what it has to give."""
+        test, truth = self.test, self.truth
+        while isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+            test, truth = test.expression, not truth
+        return test, truth
+
 
 def conditions(
     evaluation: Evaluation, node: cst.CSTNode, outer: cst.CSTNode, file: int

@@ -83,7 +83,7 @@ class Effects:
             site = CallSite(call, around[::-1], self._done(call), tuple(run.get(id(call), ())))
             self.sites[self.evaluation.at(scope, file)].append(site)
         self._spread()
-        for at, sites in self.sites.items():
+        for at, sites in self.sites.items():  # where nothing is seen to go back
             if Effect.BACKWARD not in self.direct[at] | self.inner[at]:
                 sites[:] = map(self._trained, sites)
         self._spread()
@@ -91,10 +91,7 @@ class Effects:
         self.train = any(Effect.BACKWARD in site.effects for site in found)
 
     def _trained(self, site: CallSite) -> CallSite:
-        """Return a call of code that is not seen as one that trains, if it is given all for it.
-
-        That is so where nothing is seen to go back.
-        """
+        """Return a call as one that trains, if code that is not seen gets all that it takes."""
         given = [one for arg in site.node.args for one in self.evaluation.value(arg.value)]
         trains = (
             any(isinstance(one, Tensor) and one.graph for one in given)

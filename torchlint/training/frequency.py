@@ -128,9 +128,10 @@ class Frequencies:
                 outer, ways = above, [Frequency(rate, loop=at)]
                 break
         here = decision(self.evaluation, node, outer, file)
+        evaluated = Frequency(Rate.EVAL_STEP, known=False)
         return [
             replace(
-                way,
+                evaluated if here.evaluates and way.rate is Rate.STEP else way,
                 guard=way.guard or here.guard,
                 decided=way.decided and here.decided,
                 holds=way.holds and here.holds,

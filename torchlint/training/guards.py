@@ -65,12 +65,14 @@ class Decision:
 
     ``decided`` is False where a condition between is open, ``holds`` where one is not known to
     hold, ``misses`` True where every so many turns do without the node, and the others run it.
+    ``evaluates`` is True where only a module that does not train gets there.
     """
 
     guard: Guard | None
     decided: bool
     holds: bool
     misses: bool
+    evaluates: bool
 
 
 def decision(evaluation: Evaluation, node: cst.CSTNode, outer: cst.CSTNode, file: int) -> Decision:
@@ -84,7 +86,12 @@ def decision(evaluation: Evaluation, node: cst.CSTNode, outer: cst.CSTNode, file
         all(one.left or _is_settled(evaluation, one.test) for one in found),
         all(one.left or _holds(evaluation, one.test, truth=one.truth) for one in found),
         any(one is Guard.PERIODIC for one in contrary),
+        any(_is_training(test) and not truth for test, truth in (one.plain for one in found)),
     )
+
+
+def _is_training(test: cst.BaseExpression) -> bool:
+    return isinstance(test, cst.Attribute) and test.attr.value == "training"
 
 
 def _around(
@@ -276,8 +283,8 @@ def _holds(evaluation: Evaluation, test: cst.BaseExpression, *, truth: bool) -> 
             return is_seen and all(isinstance(one, Nothing) is is_none for one in value)
         case cst.Comparison():
             return _is_settled(evaluation, test)
-        case cst.Attribute(attr=cst.Name("training")):
-            return truth
+    if _is_training(test):
+        return truth
     value = evaluation.value(test)
     is_seen = not is_unseen(value) and is_true(value) is truth
     return is_seen or asks_for_device(evaluation, test)

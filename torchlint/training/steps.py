@@ -100,9 +100,7 @@ class Region:
         """Return the conditions that a member is under, by their code and what it has to give."""
         found: set[tuple[int, str, bool]] = set()
         for one in member.conditions:
-            test, truth = one.test, one.truth
-            while isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
-                test, truth = test.expression, not truth
+            test, truth = one.plain
             found.add((one.file, self.evaluation.module(one.file).code(test), truth))
         return found
 

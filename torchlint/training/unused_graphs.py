@@ -46,9 +46,8 @@ Place: TypeAlias = cst.FunctionDef | cst.For | cst.While | cst.BaseSmallStatemen
 
 _PLAIN = ((Library("builtins.staticmethod"),), (Library("builtins.classmethod"),))
 MODELS = ("transformers.", "diffusers.")  # libraries whose models return objects of theirs
-_HOOKS = names("register_forward_hook register_forward_pre_hook") | names(
-    "register_module_forward_hook register_module_forward_pre_hook"
-)
+_HOOKS = names("""register_forward_hook register_forward_pre_hook register_module_forward_hook
+    register_module_forward_pre_hook""")
 _REDUCED = names("mean max min abs softmax log_softmax argmax argmin topk")
 _NODES = (cst.Name, cst.Attribute, cst.Call)
 
