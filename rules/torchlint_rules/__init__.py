@@ -396,6 +396,15 @@ RULES: tuple[Rule, ...] = (
         words=(("backward(",), (".step(",), Nearby(("Distributed", "distributed", "DDP"))),
     ),
     Rule(
+        code="TL803",
+        name="ddp-find-unused-parameters",
+        summary="each step looks for parameters that it left out, where there are none",
+        fix=UNSAFE,
+        group=8,
+        level=Level.E1,
+        words=(("find_unused_parameters",),),
+    ),
+    Rule(
         code="TL804",
         name="sampler-no-set-epoch",
         summary="every epoch of a distributed training has the same order of the data",
