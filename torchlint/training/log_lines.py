@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -45,18 +46,12 @@ def run_of(
         and (_only_logs(script, one) or (id(one) in reading and _only_names(script, one)))
     ]
     while True:
-        run: list[cst.SimpleStatementLine] = []
-        for one in lines:
-            if isinstance(one, cst.SimpleStatementLine) and one in fitting:
-                run.append(one)
-            elif line in run:
-                break
-            else:
-                run = []
+        runs = (list(run) for _, run in groupby(lines, fitting.__contains__))
+        around = next((one for one in runs if line in one), [])
+        run = [one for one in fitting if one in around]
         needed = [one for one in run if not _stays(script, one, run)]
         if not needed:
-            is_log = line in run and any(_only_logs(script, one) for one in run)
-            return run if is_log else []
+            return run if any(_only_logs(script, one) for one in run) else []
         fitting = [one for one in fitting if one not in needed]
 
 

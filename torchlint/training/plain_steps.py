@@ -6,7 +6,7 @@ There the forward pass and the loss can be put into a block of their own.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import libcst as cst
 
@@ -15,8 +15,6 @@ from torchlint.syntax.chains import root_of
 from torchlint.training.steps import Role
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from torchlint.semantics.values import Alternative
     from torchlint.syntax.module import Module
     from torchlint.training.script import Connected
@@ -44,9 +42,8 @@ FRAGILE = frozenset(
     load_inline cpp_extension triton jit DataParallel apply autocast half bfloat16
     """.split()
 )
-LIBRARIES = (
-    *("torch.", "torchvision.", "timm.", "math.", "builtins.", "functools.", "collections."),
-    "einops.",
+LIBRARIES = tuple(
+    "torch. torchvision. timm. math. builtins. functools. collections. einops.".split()
 )
 MODELS = ("torch.nn.", "torchvision.models.", "timm.")
 LINE_SEARCH = "torch.optim.LBFGS"  # needs exact losses
@@ -88,34 +85,22 @@ def plain_step(region: Region, run: Member) -> PlainStep | None:
         case _:
             return None
     made = bindings[0].value if len(bindings) == 1 and bindings[0].is_plain else None
-    block = _block(module, backward.node)
+    around = module.parent(module.statement(backward.node))
+    block: list[Any] = (
+        list(around.body) if isinstance(around, (cst.IndentedBlock, cst.Module)) else []
+    )
     if not isinstance(made, cst.Call) or step.by:
         return None
     nodes = (run.node, made, backward.node, step.node)
-    places = [p for node in nodes if (p := _place(module, block, node)) is not None]
+    inside = module.index.inside
+    places = [n for node in nodes for n, line in enumerate(block) if inside(node, line)]
     if len(places) != len(nodes) or not places[0] <= places[1] < places[2] < places[3]:
         return None
     first, last, middle, end = places
-    lines = [one for one in block[first : last + 1] if _is_line(one)]
-    if len(lines) != last + 1 - first or not _is_line(block[end]):
+    forward, after = tuple(block[first : last + 1]), tuple(block[middle + 1 : end])
+    if not all(map(_is_line, (*forward, block[end]))):
         return None
-    forward = tuple(one for one in lines if isinstance(one, cst.SimpleStatementLine))
-    after = tuple(block[middle + 1 : end])
     return PlainStep(forward, loss, made, backward.node, after, step.node, optimizer)
-
-
-def _block(module: Module, node: cst.CSTNode) -> Sequence[cst.BaseStatement]:
-    match module.parent(module.statement(node)):
-        case cst.IndentedBlock(body=body):
-            return body
-        case cst.Module(body=several):
-            return several
-    return ()
-
-
-def _place(module: Module, block: Sequence[cst.BaseStatement], node: cst.CSTNode) -> int | None:
-    inside = (n for n, statement in enumerate(block) if module.index.inside(node, statement))
-    return next(inside, None)
 
 
 def _is_line(statement: cst.BaseStatement) -> bool:

@@ -41,13 +41,10 @@ class Total:
         """The numbers that it is added to; None where it may be anything else."""
         index, word = self.script.module.index, self.target.value
         here = index.scope(self.target)
-        before: cst.CSTNode = self.target
-        match self.statement:
-            case cst.Assign(value=cst.BinaryOperation(left=left)):
-                before = left
+        before = self.statement.value if isinstance(self.statement, cst.Assign) else self.target
         found = [
             _number(one)
-            for one in self.script.connected.evaluation.bindings(before)
+            for one in self.script.connected.evaluation.bindings(getattr(before, "left", before))
             if not index.inside(one.node, self.statement)
         ]
         known = [one for one in found if one is not None]
@@ -148,12 +145,9 @@ def totals_fed(script: Script, read: HostRead) -> tuple[Total, ...]:
 def _total(script: Script, statement: cst.CSTNode) -> Total | None:
     """Return the total that a statement in a loop adds to."""
     target = grown(script.connected.evaluation, statement, script.file)
-    for above in script.module.index.ancestors(statement):
-        if isinstance(above, (cst.FunctionDef, cst.Lambda, cst.ClassDef)):
-            break
-        if isinstance(above, (cst.For, cst.While)) and isinstance(target, cst.Name):
-            assert isinstance(statement, (cst.AugAssign, cst.Assign))
-            return Total(script, target, statement, above)
+    match statement, script.module.index.around(statement):
+        case cst.AugAssign() | cst.Assign(), (_, [*_, cst.For() | cst.While() as loop]):
+            return Total(script, target, statement, loop) if isinstance(target, cst.Name) else None
     return None
 
 
@@ -177,16 +171,12 @@ def _is_number(script: Script, node: cst.BaseExpression) -> bool:
 
 def plain(node: cst.BaseExpression) -> cst.BaseExpression:
     """Return ``loss`` of ``loss.detach()``, ``loss.data``, ``loss.cpu()``."""
-    while True:
-        match node:
-            case cst.Call(
-                func=cst.Attribute(value=inner, attr=cst.Name("detach" | "cpu")), args=[]
-            ):
-                node = inner
-            case cst.Attribute(value=inner, attr=cst.Name("data")):
-                node = inner
-            case _:
-                return node
+    match node:
+        case cst.Call(cst.Attribute(inner, cst.Name("detach" | "cpu")), []):
+            return plain(inner)
+        case cst.Attribute(inner, cst.Name("data")):
+            return plain(inner)
+    return node
 
 
 def is_whole(script: Script, read: HostRead) -> bool:

@@ -31,7 +31,6 @@ _CHANGE_FIRST = frozenset("copyto put place putmask fill_diagonal shuffle Parame
 _READERS = ("torch.", "numpy.", "math.", "builtins.len", "builtins.print", "builtins.isinstance")
 _OPERATIONS = (cst.BinaryOperation, cst.UnaryOperation, cst.Comparison, cst.ComparisonTarget)
 _READS = (*_OPERATIONS, cst.Index, cst.FormattedStringExpression, cst.Expr, cst.AssignTarget)
-_LOOPS = (cst.For, cst.While, cst.BaseComp)
 
 
 def is_written(script: Script, node: cst.CSTNode, depth: int = 0) -> bool | None:
@@ -70,9 +69,10 @@ def is_written(script: Script, node: cst.CSTNode, depth: int = 0) -> bool | None
     return False if isinstance(parent, _READS) else None
 
 
-def _is_own(script: Script, node: cst.BaseExpression) -> bool:
+def _is_own(script: Script, node: cst.CSTNode) -> bool:
     """Whether an expression gives a number, or an array with memory of its own."""
-    value, here = script.value(node), script.connected.evaluation.at(node, script.file)
+    evaluation = script.connected.evaluation
+    value, here = evaluation.value(node), evaluation.at(node, script.file)
     return bool(value) and all(
         isinstance(one, Number) or (isinstance(one, Array) and one.made == here) for one in value
     )
@@ -86,12 +86,8 @@ def _is_written_by(script: Script, arg: cst.Arg, call: cst.Call, depth: int) -> 
     """Whether a call writes into what it is given: models, losses and most functions do not."""
     name = script.name(call.func)
     last = name.rpartition(".")[2]
-    if (
-        keyword_of(arg) == "out"
-        or _is_in_place(last)
-        or last in _CHANGE_FIRST
-        or ".distributed." in name
-    ):
+    changes = _is_in_place(last) or last in _CHANGE_FIRST or ".distributed." in name
+    if changes or keyword_of(arg) == "out":
         return True
     if last in _VIEWS:
         return is_written(script, call, depth)
@@ -112,7 +108,7 @@ class Holder(enum.IntEnum):
     WRITER = 2  # it is changed later, or is read-only: a copy is needed
 
 
-def holder_of(script: Script, node: cst.BaseExpression, depth: int = 0) -> Holder:
+def holder_of(script: Script, node: cst.CSTNode, depth: int = 0) -> Holder:
     """Return who holds the array that an expression gives, from there on."""
     if _is_own(script, node):
         return Holder.NOBODY
@@ -137,23 +133,13 @@ def holder_of(script: Script, node: cst.BaseExpression, depth: int = 0) -> Holde
 
 def _holder_of_name(script: Script, node: cst.Name, depth: int) -> Holder:
     index, reaching = script.module.index, script.connected.evaluation.bindings
-    bindings = reaching(node)
-    scope = index.scope(node)
+    bindings, scope = reaching(node), index.scope(node)
     function, owner = scope.function(), scope.owner(node.value)
-    loops = [
-        above
-        for above in index.ancestors(node)
-        if isinstance(above, _LOOPS)
-        and index.scope(above).function() is function
-        and not all(index.inside(one.node, above) for one in bindings)
-    ]
+    _, around = index.around(node)
+    loops = [loop for loop in around if not all(index.inside(one.node, loop) for one in bindings)]
     found = [Holder.OTHERS if loops or not bindings else Holder.NOBODY]
-    for one in bindings:
-        made = one.value if one.is_plain else None
-        if isinstance(made, cst.BaseExpression):
-            found.append(holder_of(script, made, depth + 1))
-        else:
-            found.append(Holder.OTHERS)
+    made = [one.value if one.is_plain else None for one in bindings]
+    found += [holder_of(script, one, depth + 1) if one else Holder.OTHERS for one in made]
     for use in index.named[node.value]:
         is_here = index.scope(use).function() is function
         is_same = not is_here or not bindings or set(bindings) & set(reaching(use))
@@ -161,8 +147,6 @@ def _holder_of_name(script: Script, node: cst.Name, depth: int) -> Holder:
             continue
         is_later = not is_here or index.order(use) > index.order(node)
         is_changed = is_written(script, use, DEEPEST)
-        if is_later or any(index.inside(use, loop) for loop in loops):
+        if is_later or is_changed is None or any(index.inside(use, loop) for loop in loops):
             found.append(Holder.WRITER if is_changed else Holder.OTHERS)
-        elif is_changed is None:
-            found.append(Holder.OTHERS)
     return max(found)
