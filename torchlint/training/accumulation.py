@@ -125,17 +125,14 @@ def _behind_a_loop(region: Region, steps: tuple[Member, ...]) -> Accumulation | 
 
 def _counted(evaluation: Evaluation, member: Member) -> list[tuple[Condition, cst.BinaryOperation]]:
     """Return conditions like ``(i + 1) % k == 0`` that a member is under, with the remainders."""
-    found: list[tuple[Condition, cst.BinaryOperation]] = []
-    for one in member.conditions:
-        index = evaluation.index(one.file)
-        bound = [each.value for each in evaluation.bindings(one.test) if each.is_plain]
-        for test in (one.test, *(each for each in bound if each is not None)):
-            found += [
-                (one, each)
-                for each in index.below(test, cst.BinaryOperation)
-                if isinstance(each.operator, cst.Modulo)
-            ]
-    return found
+    bound = evaluation.bindings
+    return [
+        (one, each)
+        for one in member.conditions
+        for test in (one.test, *(b.value for b in bound(one.test) if b.is_plain and b.value))
+        for each in evaluation.index(one.file).below(test, cst.BinaryOperation)
+        if isinstance(each.operator, cst.Modulo)
+    ]
 
 
 def _counts_turns(region: Region, condition: Condition, every: cst.BinaryOperation) -> bool | None:
@@ -176,17 +173,12 @@ def is_whole(found: Accumulation) -> bool:
 def is_divided(found: Accumulation) -> bool:
     """Whether a file that the step runs code of multiplies or divides by the number of batches."""
     code = found.code(found.every).rpartition(".")[2] if found.every is not None else ""
-    for file in {file for file, _ in found.region.scopes}:
-        index = found.region.evaluation.index(file)
-        scaled: tuple[cst.BinaryOperation | cst.AugAssign, ...] = (
-            *index.of(cst.BinaryOperation),
-            *index.of(cst.AugAssign),
-        )
-        for node in scaled:
-            if isinstance(node.operator, _SCALES):
-                names = [one.value for one in index.below(node, cst.Name)]
-                if code in (*names, *(one.value for one in index.below(node, cst.Integer))):
-                    return True
+    for index in {found.region.evaluation.index(file) for file, _ in found.region.scopes}:
+        numbers = [one for one in index.of(cst.Integer) if one.value == code]
+        named = [*index.named.get(code, ()), *numbers]
+        above = (each for one in named for each in index.ancestors(one))
+        if any(isinstance(getattr(one, "operator", None), _SCALES) for one in above):
+            return True
     return False
 
 

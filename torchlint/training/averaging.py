@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from torchlint.syntax.module import Module
     from torchlint.training.script import Script
 
-Block: TypeAlias = "cst.IndentedBlock | cst.SimpleStatementSuite"
 # A tensor that is changed in place, by which method, and what that is given.
 Change: TypeAlias = "tuple[cst.BaseExpression, str, Sequence[cst.Arg]]"
 # A number that a tensor is multiplied by, and whether that is what the code lacks to one.
@@ -47,16 +46,19 @@ def averagings(script: Script) -> Iterator[Averaging]:
     """Yield the loops that mix tensors into their moving averages, each once."""
     index = script.module.index
     for loop in index.of(cst.For):
-        blocks: list[Block] = [*index.below(loop, cst.IndentedBlock)]
-        blocks += index.below(loop, cst.SimpleStatementSuite)
+        blocks = index.below(loop, cst.IndentedBlock)
         inner = (one for one in blocks if index.nearest(one, cst.For) is loop)
         found = next((each for one in inner for each in _in_block(script, loop, one)), None)
         if found is not None:
             yield found
 
 
-def _in_block(script: Script, loop: cst.For, block: Block) -> Iterator[Averaging]:
-    lines = [list(_changes(line)) for line in _lines(block)]
+def _in_block(script: Script, loop: cst.For, block: cst.IndentedBlock) -> Iterator[Averaging]:
+    lines = [
+        list(_changes(line))
+        for one in block.body
+        for line in (one.body if isinstance(one, cst.SimpleStatementLine) else [one])
+    ]
     is_all = block is loop.body and loop.orelse is None and all(lines)
     changes = [change for line in lines for change in line]
     for place, (target, method, _) in enumerate(changes):
@@ -72,14 +74,6 @@ def _in_block(script: Script, loop: cst.For, block: Block) -> Iterator[Averaging
                 decay = _code(script.module, *weight)
                 alone = is_all and len(changes) == len(mixed)
                 yield Averaging(loop, own, source, decay, weight[0], alone)
-
-
-def _lines(block: Block) -> Iterator[cst.CSTNode]:
-    for statement in block.body:
-        if isinstance(statement, cst.SimpleStatementLine):
-            yield from statement.body
-        else:
-            yield statement
 
 
 def _changes(line: cst.CSTNode) -> Iterator[Change]:

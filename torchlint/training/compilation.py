@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchlint.semantics.evaluation import Evaluation
-    from torchlint.semantics.values import Alternative, At, Value
+    from torchlint.semantics.values import Alternative, At
     from torchlint.training.copies import DeviceCopy
     from torchlint.training.frequency import Frequencies
     from torchlint.training.models import Uses
@@ -60,22 +60,22 @@ class Compilation:
         """What compiles something: the call or decorator, its file, and the model, if it is one."""
         found: list[tuple[cst.CSTNode, int, At | None]] = []
         for call, file in self.evaluation.files.of(cst.Call):
-            if any(map(_is_compiler, self._value(call.func))):
-                given = self._value(call.args[0].value) if call.args else ()
+            if any(map(_is_compiler, self.uses.value(call.func))):
+                given = self.uses.value(call.args[0].value) if call.args else ()
                 found += [(call, file, made_by(one)) for one in given] or [(call, file, None)]
             found += [(call, file, one) for one in self._compiled_in_place(call)]
         for decorator, file in self.evaluation.files.of(cst.Decorator):
-            if any(map(_is_compiler, self._value(decorator.decorator))):
+            if any(map(_is_compiler, self.uses.value(decorator.decorator))):
                 found.append((decorator, file, None))
         return found
 
     def _compiled_in_place(self, call: cst.Call) -> Iterator[At | None]:
         """``model.compile()``, unless it is a method of the project's."""
+        value, kind = self.uses.value, self.frequencies.effects.kind
         match call.func:
             case cst.Attribute(attr=cst.Name(value="compile"), value=owner) as func:
-                if not any(isinstance(one, (Function, Library)) for one in self._value(func)):
-                    kind = self.frequencies.effects.kind
-                    models = (one for one in self._value(owner) if kind(one) in ("module", "model"))
+                if not any(isinstance(one, (Function, Library)) for one in value(func)):
+                    models = (one for one in value(owner) if kind(one) in ("module", "model"))
                     yield from map(made_by, models)
 
     @property
@@ -106,7 +106,7 @@ class Compilation:
         ):
             return True
         return any(
-            self._value(given) != (Truth(value=False),)
+            self.uses.value(given) != (Truth(value=False),)
             for file, scope in model.step.scopes
             for call in self.uses.module(file).index.below(scope, cst.Call)
             for word, given in keywords(call).items()
@@ -117,7 +117,7 @@ class Compilation:
             if (forward := self.evaluation.classes.method(cls.at, "forward")) is not None
             for grown in forward[0].module.index.below(forward[1], cst.AugAssign)
             if isinstance(grown.target, cst.Attribute)
-            for one in self._value(grown.target)
+            for one in self.uses.value(grown.target)
         )
 
     def is_whole(self, model: StepModel) -> bool:
@@ -158,7 +158,7 @@ class Compilation:
                 ]
             ) if moves and model.made is not None:
                 condition = condition_for_gpu(self.evaluation, model.made, moves)
-                is_it = {made_by(one) for one in self._value(made)} == {model.made}
+                is_it = {made_by(one) for one in self.uses.value(made)} == {model.made}
                 asks_torch = condition is not None and condition.startswith("torch.")
                 is_bound = not asks_torch or name_of_torch(self.evaluation, model.made)
                 if condition is not None and is_bound and is_it:
@@ -168,9 +168,6 @@ class Compilation:
 
     def _around(self, model: StepModel) -> list[At]:
         return self.uses.around(model.made) if model.made is not None else []
-
-    def _value(self, node: cst.BaseExpression) -> Value:
-        return self.evaluation.values.get(id(node), ())
 
 
 def _is_compiler(one: Alternative) -> bool:

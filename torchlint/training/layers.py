@@ -95,17 +95,14 @@ class Layers:
         self._open.add(made)
         found: list[Consumer] = []
         for use in self.uses.of(made):
-            if self.uses.is_run(use):
-                assert isinstance(use.parent, cst.Call)
-                found += self._flow(use.parent, use.file)
-            else:
-                found += self._in_container(use)
+            is_run = self.uses.is_run(use)
+            found += self._flow(use.parent, use.file) if is_run else self._in_container(use)
         self._open.discard(made)
         return list(dict.fromkeys(found))
 
     # -- forward passes ----------------------------------------------------------------------
 
-    def _flow(self, node: cst.BaseExpression, file: int) -> list[Consumer]:
+    def _flow(self, node: cst.CSTNode, file: int) -> list[Consumer]:
         """Return what gets the value of an expression."""
         module = self.uses.module(file)
         parent = module.parent(node)
@@ -191,34 +188,19 @@ class Layers:
         heads, through = self._line(rest, use.file, when)
         found += heads
         if through is not None:
-            found += [replace(one, when=one.when | through) for one in self._leaving(container)]
-        return found
-
-    def _leaving(self, container: At) -> list[Consumer]:
-        """Return what comes after the last of a sequence or list."""
-        if isinstance(self.uses.evaluation.node(container), cst.Call):
-            return self.consumers(container)
-        key = "list", container
-        if key in self._open:
-            return []
-        self._open.add(key)
-        found = [one for use in self.uses.of(container) for one in self._in_container(use)]
-        self._open.discard(key)
+            found += [replace(one, when=one.when | through) for one in self.consumers(container)]
         return found
 
     def _pieces(self, container: At) -> list[Piece]:
         """Return what is put into a sequence or list, in the order of the text."""
         module = self.uses.module(container.file)
-        node = self.uses.evaluation.node(container)
-        found: list[Piece] = []
-        if isinstance(node, cst.List):
-            found += [
-                Piece(one.value, isinstance(one, cst.StarredElement)) for one in node.elements
-            ]
-        elif isinstance(node, cst.Call) and self._is_sequential(node):
-            found += [self._given(one) for one in node.args]
-        else:
-            return []
+        match self.uses.evaluation.node(container):
+            case cst.List(elements):
+                found = [Piece(one.value, isinstance(one, cst.StarredElement)) for one in elements]
+            case cst.Call(args=args) as node if self._is_sequential(node):
+                found = [self._given(one) for one in args]
+            case _:
+                return []
         for call in self.uses.methods(container):
             if call.file == container.file and call.name in PUTS and call.node.args:
                 found.append(Piece(call.node.args[-1].value, call.name == "extend"))

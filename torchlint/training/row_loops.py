@@ -122,19 +122,16 @@ class RowLoop:
         """Yield of which dimensions of tensors a number is the size, None where of none."""
         given = [(one.value, one.path) for one in self._bindings(count)] or [(count, ())]
         for node, path in given:
-            place = path[0] if path else None
+            sized, place = node, path[0] if path else None
             match node:
-                case cst.Call(func=cst.Name(), args=[cst.Arg(of)]) if place is None:
-                    place = 0 if self.script.name(node.func) == "builtins.len" else None
+                case cst.Subscript(inner, [cst.SubscriptElement(cst.Index(cst.Integer(dim)))]):
+                    sized, place = inner, int(dim)
+            match sized:
+                case cst.Call(cst.Name() as func, [cst.Arg(of)]) if place is None:
+                    place = 0 if self.script.name(func) == "builtins.len" else None
                 case cst.Call(cst.Attribute(of, cst.Name("size")), [cst.Arg(cst.Integer(dim))]):
                     place = int(dim)
                     self.sized.add(dotted(of))
-                case cst.Subscript(
-                    cst.Attribute(of, cst.Name("shape"))
-                    | cst.Call(cst.Attribute(of, cst.Name("size")), []),
-                    [cst.SubscriptElement(cst.Index(cst.Integer(dim)))],
-                ):
-                    place = int(dim)
                 case cst.Attribute(of, cst.Name("shape")) | cst.Call(
                     cst.Attribute(of, cst.Name("size")), []
                 ):
@@ -182,11 +179,8 @@ class RowLoop:
             case cst.AugAssign(cst.Name(name), cst.AddAssign() | cst.SubtractAssign(), value):
                 return _Step({name}, [value], is_kept=True)
             case cst.Assign([cst.AssignTarget(cst.Name() | cst.Tuple() as target)], value):
-                return _Step(
-                    {one.value for one in self.script.module.index.below(target, cst.Name)},
-                    [value],
-                    is_kept=False,
-                )
+                names = {one.value for one in self.script.module.index.below(target, cst.Name)}
+                return _Step(names, [value], is_kept=False)
             case cst.Assign(
                 [cst.AssignTarget(cst.Subscript(cst.Name(name)) as place)], value
             ) | cst.AugAssign(cst.Subscript(cst.Name(name)) as place, cst.AddAssign(), value) if (
