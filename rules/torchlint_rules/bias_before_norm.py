@@ -159,12 +159,8 @@ def subtracts(script: Script, layer: cst.Call, name: str, one: Consumer) -> bool
             return False
         return script.module.same(out.node, width.node)
     rank = CONVOLUTIONS[name]
-    return one.kind in (
-        f"torch.nn.BatchNorm{rank}d",
-        f"torch.nn.LazyBatchNorm{rank}d",
-        f"torch.nn.InstanceNorm{rank}d",
-        "torch.nn.SyncBatchNorm",
-    )
+    kinds = (f"BatchNorm{rank}d", f"LazyBatchNorm{rank}d", f"InstanceNorm{rank}d", "SyncBatchNorm")
+    return one.kind.removeprefix("torch.nn.") in kinds
 
 
 def message(

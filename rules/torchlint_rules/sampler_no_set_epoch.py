@@ -77,13 +77,7 @@ from torchlint.syntax.line_layout import default_indent
 from torchlint.training.frequency import Rate
 from torchlint.training.hoisting import free_name, is_unchanged
 from torchlint.training.loaders import loaders_in
-from torchlint.training.samplers import (
-    epochs,
-    is_distributed,
-    may_be_told,
-    may_divide,
-    samplers_of,
-)
+from torchlint.training.samplers import epochs, is_distributed, may_be_told, may_divide, samplers_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -152,12 +146,10 @@ def fix(script: Script, sampler: Sampler, loops: list[Around]) -> Fix | None:
 
 def number_of(script: Script, loop: cst.For) -> str | None:
     """Return the name of an epoch's number, a new one where it has only been ``_``."""
-    if not isinstance(loop.target, cst.Name):
-        return None
-    index = script.module.index
-    if loop.target.value != "_":
-        return loop.target.value
-    if any(name.value == "_" for name in index.below(loop.body, cst.Name)):
+    name = loop.target.value if isinstance(loop.target, cst.Name) else None
+    if name != "_":
+        return name
+    if any(name.value == "_" for name in script.module.index.below(loop.body, cst.Name)):
         return None
     return free_name(script.module, ("epoch", "epoch_number"), loop)
 
@@ -168,9 +160,9 @@ def handle(script: Script, sampler: Sampler, loop: cst.For) -> tuple[str, str] |
     given = loader.arguments.get("sampler")
     if given is None:
         return None
-    node, below = given.node, module.index.below
-    is_here = loader.at.file == script.file and isinstance(node, cst.Name)
-    if is_here and node is not None and is_unchanged(module, node, loop):
+    node = given.node if loader.at.file == script.file else None
+    below = module.index.below
+    if isinstance(node, cst.Name) and is_unchanged(module, node, loop):
         return under(script, module.code(node), sampler, loop)
     for each in (*below(loop.body, cst.Name), *below(loop.body, cst.Attribute)):
         is_one = loader.at in loaders_in(script.value(each)) and len(script.value(each)) == 1

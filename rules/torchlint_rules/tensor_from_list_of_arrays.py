@@ -171,18 +171,15 @@ def is_exact(
 # -- tensors -----------------------------------------------------------------------------------
 
 
-def from_tensor(
-    script: Script, call: cst.Call, tensor: cst.BaseExpression, words: Words
-) -> Finding:
+def from_tensor(script: Script, call: cst.Call, data: cst.BaseExpression, words: Words) -> Finding:
     """Return the finding for a tensor that is made of a tensor (TL303b)."""
     frequency, brief = script.frequency(call), script.module.brief
     message = (
-        f"`{brief(call.func)}` copies the tensor `{brief(tensor)}` with a warning"
+        f"`{brief(call.func)}` copies the tensor `{brief(data)}` with a warning"
         f"{often(frequency)}; `.detach().clone()` does so without"
     )
-    return Finding(
-        call, message, cloned(script, call, tensor, words), severity(frequency), case="b"
-    )
+    copy = cloned(script, call, data, words)
+    return Finding(call, message, copy, severity(frequency), case="b")
 
 
 def cloned(script: Script, call: cst.Call, tensor: cst.BaseExpression, words: Words) -> Fix | None:

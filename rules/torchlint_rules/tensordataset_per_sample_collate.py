@@ -195,19 +195,17 @@ def is_dense(script: Script, node: cst.BaseExpression) -> bool:
 
 def sampler_of(script: Script, loader: Loader, data: str) -> str | None:
     """Return a sampler that draws the batches of the loader; names of torch stand in braces."""
-    code: dict[str, str] = {}
-    for name in ("batch_size", "shuffle", "drop_last"):
-        argument = loader.arguments.get(name)
-        if argument is not None and argument.node is None:
-            return None  # in a dictionary
-        if argument is not None and argument.node is not None:
-            code[name] = script.module.code(argument.node)
+    names = ("batch_size", "shuffle", "drop_last")
+    given = {name: loader.arguments[name].node for name in names if name in loader.arguments}
+    code = {name: script.module.code(node) for name, node in given.items() if node is not None}
+    if len(code) < len(given):
+        return None  # in a dictionary
     shuffled, ordered = (f"{{{name}}}({data})" for name in (SHUFFLED, ORDERED))
-    if code.get("shuffle", "False") in ("True", "False"):
-        inner = shuffled if code.get("shuffle") == "True" else ordered
-    else:
-        inner = f"{shuffled} if {code['shuffle']} else {ordered}"
-    return f"{{BatchSampler}}({inner}, {code['batch_size']}, {code.get('drop_last', 'False')})"
+    shuffle, drop = code.get("shuffle", "False"), code.get("drop_last", "False")
+    inner = {"True": shuffled, "False": ordered}.get(
+        shuffle, f"{shuffled} if {shuffle} else {ordered}"
+    )
+    return f"{{BatchSampler}}({inner}, {code['batch_size']}, {drop})"
 
 
 def arguments(loader: Loader, sampler: str) -> Iterator[Rewrite]:

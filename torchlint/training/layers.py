@@ -9,6 +9,7 @@ import libcst as cst
 
 from torchlint.semantics.narrowing import is_true
 from torchlint.semantics.values import Nothing, Object, Sequence
+from torchlint.training.between import conditions
 from torchlint.training.effects import unit_around
 from torchlint.training.models import made_by
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 SEQUENTIAL = "torch.nn.Sequential"
 PUTS = frozenset({"append", "insert", "add_module", "add", "extend"})
 SIZES = frozenset("shape size dim ndim ndimension dtype device numel is_cuda stride".split())
-SCOPES = (cst.FunctionDef, cst.Lambda, cst.ClassDef)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +43,12 @@ class Condition:
 
 def conditions_around(uses: Uses, node: cst.CSTNode, file: int) -> frozenset[Condition]:
     """Return the conditions that a node stands under in its function."""
-    module, found = uses.module(file), set[Condition]()
-    for above, child in module.index.climb(node):
-        if isinstance(above, SCOPES):
-            break
-        if isinstance(above, (cst.If, cst.IfExp)) and child is not above.test:
-            test, truth = above.test, child is above.body
-            if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
-                test, truth = test.expression, not truth
-            found.add(Condition(module.bare(test), truth, is_true(uses.value(test))))
-    return frozenset(found)
+    bare, outer = uses.module(file).bare, unit_around(uses.evaluation, node, file).node
+    around = conditions(uses.evaluation, node, outer, file)
+    tests = [one.plain for one in around if not one.left]
+    return frozenset(
+        Condition(bare(test), truth, is_true(uses.value(test))) for test, truth in tests
+    )
 
 
 When = frozenset[Condition]

@@ -88,7 +88,7 @@ def _stays(
     """Whether what a line gives names to is read in the run alone."""
     return all(
         any(script.module.index.inside(use, one) for one in run)
-        for name in (targets_of(line.body[0]) if isinstance(line.body[0], cst.Assign) else ())
+        for name in targets_of(line.body[0])
         if isinstance(name, cst.Name)
         for use in readers(script.connected.evaluation, name, script.file)
     )

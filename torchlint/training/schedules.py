@@ -104,13 +104,10 @@ def _is_within(one: Member, move: Member) -> bool:
 
 def _is_for(steps: Steps, move: Member, step: Member, region: Region) -> bool | None:
     """Whether a step is of the optimizer that a schedule is for, None where it may be."""
-    mine: set[At] = set()
-    for one in move.owner:
-        at = getattr(one, "call", None)
-        call = steps.evaluation.node(at) if at else None
-        if isinstance(call, cst.Call):
-            given = given_to(steps.evaluation, call, ("optimizer",))[0].get("optimizer")
-            mine |= _made(given.value if given else ())
+    evaluation = steps.evaluation
+    calls = [call for at in _made(move.owner) if isinstance(call := evaluation.node(at), cst.Call)]
+    given = [given_to(evaluation, one, ("optimizer",))[0].get("optimizer") for one in calls]
+    mine = {at for one in given if one for at in _made(one.value)}
     if mine and _made(step.owner):
         return bool(mine & _made(step.owner))
     return None if all(same(one, step) for one in region.of(Role.STEP)) else False

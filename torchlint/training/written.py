@@ -45,7 +45,7 @@ def is_written(script: Script, node: cst.CSTNode, depth: int = 0) -> bool | None
         case cst.Attribute(value=value, attr=cst.Name(value=name)) if value is node:
             is_called = isinstance(above, cst.Call) and above.func is parent
             is_tensor = any(isinstance(one, Tensor) for one in script.value(value))
-            if is_called and (_is_in_place(name) or (name in _CHANGES and not is_tensor)):
+            if is_called and (name.endswith("_") or (name in _CHANGES and not is_tensor)):
                 return True
             if name in _VIEWS:
                 return is_written(script, above if is_called and above else parent, depth)
@@ -78,15 +78,11 @@ def _is_own(script: Script, node: cst.CSTNode) -> bool:
     )
 
 
-def _is_in_place(name: str) -> bool:
-    return name.endswith("_") and not name.endswith("__")
-
-
 def _is_written_by(script: Script, arg: cst.Arg, call: cst.Call, depth: int) -> bool | None:
     """Whether a call writes into what it is given: models, losses and most functions do not."""
     name = script.name(call.func)
     last = name.rpartition(".")[2]
-    changes = _is_in_place(last) or last in _CHANGE_FIRST or ".distributed." in name
+    changes = last.endswith("_") or last in _CHANGE_FIRST or ".distributed." in name
     if changes or keyword_of(arg) == "out":
         return True
     if last in _VIEWS:
