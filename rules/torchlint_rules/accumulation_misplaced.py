@@ -88,18 +88,13 @@ CHANGES = "gradients add up over several batches, which changes the training"
 def accumulation_misplaced(script: Script) -> Iterator[Finding]:
     """Find gradients that are dropped, clipped or left whole while they are accumulated."""
     for found in accumulations(script.connected.steps):
-        region = found.region
+        region, step = found.region, found.step
         if region.touches_gradients:
             continue
         each = [one for one in region.members if found.in_each_turn(one)]
-        dropped = [
-            one for one in each if one.role is Role.ZERO_GRAD and clears(region, one, found.step)
-        ]
-        clipped = [
-            one
-            for one in each[each.index(found.backward) :]
-            if one.role is Role.CLIP and is_only(region, found.step)
-        ]
+        dropped = [one for one in each if one.role is Role.ZERO_GRAD and clears(region, one, step)]
+        after = each[each.index(found.backward) :] if is_only(region, step) else []
+        clipped = [one for one in after if one.role is Role.CLIP]
         for one in (*dropped, *clipped):
             if one.file == script.file:
                 may_move = dropped == [one] and not script.frameworks

@@ -153,8 +153,7 @@ def fix(script: Script, draw: Draw, found: list[Draw]) -> Fix | None:
     """Return the fix: one iterator before the outermost loop of training steps."""
     module = script.module
     loop, text = outermost(script, draw), module.code(draw.source)
-    is_caught = any(isinstance(above, cst.Try) for above in module.index.ancestors(draw.call))
-    if loop is None or is_caught:
+    if loop is None or module.index.nearest(draw.call, cst.Try) is not None:
         return None
     together = [
         one

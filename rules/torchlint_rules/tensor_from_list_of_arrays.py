@@ -99,12 +99,11 @@ def tensor_from_list_of_arrays(script: Script) -> Iterator[Finding]:
             yield Finding(call, text, stacked(script, call, name, data), severity(frequency))
         elif name == "torch.tensor" and is_tensor(script, data, call):
             yield from_tensor(script, call, data, words)
-    if "new_tensor" in script.module.index.named:
-        for call in script.module.index.of(cst.Call):
-            match call.func, call.args:
-                case cst.Attribute(like, cst.Name("new_tensor")), [cst.Arg(data, star="")]:
-                    if is_tensor(script, like, call) and is_tensor(script, data, call):
-                        yield from_tensor(script, call, data, {"": like})
+    for call in script.module.index.of(cst.Call):
+        match call:
+            case cst.Call(cst.Attribute(like, cst.Name("new_tensor")), [cst.Arg(data, star="")]):
+                if is_tensor(script, like, call) and is_tensor(script, data, call):
+                    yield from_tensor(script, call, data, {"": like})
 
 
 def is_tensor(script: Script, node: cst.BaseExpression, call: cst.Call) -> bool:

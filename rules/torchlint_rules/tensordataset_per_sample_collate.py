@@ -185,8 +185,7 @@ def contiguous(script: Script, loader: Loader) -> list[Rewrite] | None:
 def is_dense(script: Script, node: cst.BaseExpression) -> bool:
     """Whether a tensor is seen to be made in the order of its dimensions, and not permuted."""
     made = [getattr(one, "made", None) for one in script.value(node)]
-    nodes = [script.connected.evaluation.node(at) for at in made if at]
-    calls = nodes if nodes and len(nodes) == len(made) else []
+    calls = [script.connected.evaluation.node(at) if at else None for at in made]
     return any(
         bool(several) and all(last_name(getattr(one, "func", None)) in MAKERS for one in several)
         for several in (calls, [node])

@@ -111,12 +111,9 @@ def _behind_a_loop(region: Region, steps: tuple[Member, ...]) -> Accumulation | 
             continue
         after = [s for s in steps if places[s] > places[one] and not region.exclude(s, one)]
         between = region.members[places[one] : places[after[0]]] if after else ()
-        is_dropped = any(  # then it is not the step of what the loop has added up
-            each.role is Role.ZERO_GRAD
-            and loop not in each.loops
-            and clears(region, each, steps[0])
-            for each in between
-        )
+        drops = [each for each in between if each.role is Role.ZERO_GRAD and loop not in each.loops]
+        # Then it is not the step of what the loop has added up.
+        is_dropped = any(clears(region, each, steps[0]) for each in drops)
         if after and not is_dropped and len(after[0].loops) < len(one.loops):
             every = _turns_of(getattr(region.evaluation.node(loop), "iter", None))
             return Accumulation(region, (after[0], *steps), one, None, loop, every, known=True)

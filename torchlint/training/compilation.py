@@ -101,9 +101,8 @@ class Compilation:
         layers = [one.kind for one in model.value if isinstance(one, Object) and one.kind in LAYERS]
         is_small = len(layers) == len(model.value) and "Transformer" not in "".join(layers)
         makings = self.evaluation.makings
-        if is_small or any(
-            makings[at][2] == "torch.nn.DataParallel" for at in self._around(model) if at in makings
-        ):
+        around = [makings[at][2] for at in self._around(model) if at in makings]
+        if is_small or "torch.nn.DataParallel" in around:
             return True
         return any(
             self.uses.value(given) != (Truth(value=False),)
@@ -153,9 +152,7 @@ class Compilation:
         statement, moves = self.uses.module(model.file).statement(model.node), self.moves(model)
         match statement:
             case cst.SimpleStatementLine(
-                body=[
-                    cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))], value=made)
-                ]
+                [cst.Assign([cst.AssignTarget(cst.Name(name))], made)]
             ) if moves and model.made is not None:
                 condition = condition_for_gpu(self.evaluation, model.made, moves)
                 is_it = {made_by(one) for one in self.uses.value(made)} == {model.made}

@@ -98,10 +98,9 @@ def step_counter(script: Script, loop: cst.For | cst.While) -> str | None:
     """Return a name that is one more in every turn of a loop: an index, or ``n += 1``."""
     found = [_index(script, loop)] if isinstance(loop, cst.For) else []
     for line in loop.body.body:
-        for small in line.body if isinstance(line, cst.SimpleStatementLine) else ():
-            match small:
-                case cst.AugAssign(operator=cst.AddAssign(), value=cst.Integer(value="1")):
-                    found += [small.target] if _are_numbers(script.value(small.target)) else []
+        match line:
+            case cst.SimpleStatementLine([cst.AugAssign(grown, cst.AddAssign(), cst.Integer("1"))]):
+                found += [grown] if _are_numbers(script.value(grown)) else []
     for name in found:
         if isinstance(name, cst.Name) and _is_bound_once(script, name, loop):
             return name.value

@@ -77,10 +77,7 @@ def plain_step(region: Region, run: Member) -> PlainStep | None:
     if len({one.path[:-1] for one in together}) > 1:
         return None
     match backward.node, step.node:
-        case (
-            cst.Call(func=cst.Attribute(value=cst.Name() as loss), args=[]),
-            cst.Call(func=cst.Attribute(value=optimizer), args=[]),
-        ):
+        case cst.Call(cst.Attribute(cst.Name() as loss), []), cst.Call(cst.Attribute(owner), []):
             bindings = region.evaluation.bindings(loss)
         case _:
             return None
@@ -100,7 +97,7 @@ def plain_step(region: Region, run: Member) -> PlainStep | None:
     forward, after = tuple(block[first : last + 1]), tuple(block[middle + 1 : end])
     if not all(map(_is_line, (*forward, block[end]))):
         return None
-    return PlainStep(forward, loss, made, backward.node, after, step.node, optimizer)
+    return PlainStep(forward, loss, made, backward.node, after, step.node, owner)
 
 
 def _is_line(statement: cst.BaseStatement) -> bool:
