@@ -163,18 +163,16 @@ class Layers:
         """Return what comes after something in the sequence or list that it is put into."""
         container = self.uses.container(use)
         pieces = self._pieces(container) if container is not None else []
-        module = self.uses.module(use.file)
-        place = next(
-            (n for n, one in enumerate(pieces) if module.index.inside(use.node, one.node)), None
-        )
+        index = self.uses.module(use.file).index
+        place = next((n for n, one in enumerate(pieces) if index.inside(use.node, one.node)), None)
         if container is None or container.file != use.file or place is None:
             return []
         node, rest = pieces[place].node, pieces[place + 1 :]
         home = self.uses.evaluation.node(container)
         when, found = conditions_around(self.uses, node, use.file), list[Consumer]()
-        for loop in module.index.ancestors(node):
-            if isinstance(loop, (cst.For, cst.While)) and not module.index.inside(home, loop):
-                turn = [one for one in pieces if module.index.inside(one.node, loop)]
+        for loop in index.ancestors(node):
+            if isinstance(loop, (cst.For, cst.While)) and not index.inside(home, loop):
+                turn = [one for one in pieces if index.inside(one.node, loop)]
                 heads, through = self._line([one for one in rest if one in turn], use.file, when)
                 found += heads
                 if through is None:
@@ -190,10 +188,12 @@ class Layers:
     def _pieces(self, container: At) -> list[Piece]:
         """Return what is put into a sequence or list, in the order of the text."""
         module = self.uses.module(container.file)
-        match self.uses.evaluation.node(container):
+        node = self.uses.evaluation.node(container)
+        kinds = [getattr(one, "kind", "") for one in self.uses.evaluation.value(node)]
+        match node:
             case cst.List(elements):
                 found = [Piece(one.value, isinstance(one, cst.StarredElement)) for one in elements]
-            case cst.Call(args=args) as node if self._is_sequential(node):
+            case cst.Call(args=args) if SEQUENTIAL in kinds:
                 found = [self._given(one) for one in args]
             case _:
                 return []
@@ -204,9 +204,6 @@ class Layers:
             if container in map(made_by, self.uses.value(grown.target)):
                 found.append(Piece(grown.value, is_star=True))
         return sorted(found, key=lambda piece: module.index.order(piece.node))
-
-    def _is_sequential(self, node: cst.Call) -> bool:
-        return any(getattr(one, "kind", "") == SEQUENTIAL for one in self.uses.value(node))
 
     def _given(self, arg: cst.Arg) -> Piece:
         """Return what ``nn.Sequential`` is given; of an OrderedDict, the list inside."""

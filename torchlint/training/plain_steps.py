@@ -83,9 +83,8 @@ def plain_step(region: Region, run: Member) -> PlainStep | None:
             return None
     made = bindings[0].value if len(bindings) == 1 and bindings[0].is_plain else None
     around = module.parent(module.statement(backward.node))
-    block: list[Any] = (
-        list(around.body) if isinstance(around, (cst.IndentedBlock, cst.Module)) else []
-    )
+    is_block = isinstance(around, (cst.IndentedBlock, cst.Module))
+    block: list[Any] = list(getattr(around, "body", ())) if is_block else []
     if not isinstance(made, cst.Call) or step.by:
         return None
     nodes = (run.node, made, backward.node, step.node)
