@@ -43,7 +43,6 @@ Not measured yet.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -53,20 +52,9 @@ from torchlint.edits.rewrites import RemoveArgument
 from torchlint.rule import Finding
 from torchlint.semantics.sets import parts_of
 from torchlint.semantics.tables.torch_classes import CONTAINERS
-from torchlint.semantics.values import (
-    At,
-    Function,
-    Instance,
-    Library,
-    Nothing,
-    Number,
-    Object,
-    Place,
-    Sequence,
-    Text,
-    Truth,
-)
+from torchlint.semantics.values import At, Function, Instance, Object, Sequence, Truth
 from torchlint.syntax.calls import keyword_of, keywords
+from torchlint.training.asked import NO_TENSORS
 from torchlint.training.between import conditions
 from torchlint.training.frequency import Rate
 from torchlint_rules.data_parallel import how_often
@@ -79,7 +67,6 @@ if TYPE_CHECKING:
     from torchlint.training.script import Script
 
 WORD = "find_unused_parameters"
-PLAIN = (Number, Text, Truth, Nothing, Place, Function, Library)  # attributes without parameters
 
 
 def ddp_find_unused_parameters(script: Script) -> Iterator[Finding]:
@@ -110,7 +97,7 @@ def ddp_find_unused_parameters(script: Script) -> Iterator[Finding]:
 
 def uses_all(script: Script, value: Value) -> bool:
     """Whether each run of a model uses all of its layers, as far as all of them are seen."""
-    return bool(value) and all(map(partial(_uses_all, script), value))
+    return bool(value) and all(_uses_all(script, one) for one in value)
 
 
 def _uses_all(script: Script, one: Alternative) -> bool:
@@ -128,10 +115,9 @@ def _uses_all(script: Script, one: Alternative) -> bool:
 
 def _runs_all(script: Script, at: At) -> bool:
     """Whether `forward` of a class runs each layer that it has, under no condition."""
-    evaluation = script.connected.evaluation
-    forward = evaluation.method_of(at, "forward")
-    bases = evaluation.classes.library_bases(at)
-    if forward is None or bases != ["torch.nn.Module"] or evaluation.classes.is_open(at):
+    evaluation, classes = script.connected.evaluation, script.connected.evaluation.classes
+    forward, bases = evaluation.method_of(at, "forward"), classes.library_bases(at)
+    if forward is None or bases != ["torch.nn.Module"] or len(classes.lineage(at)) > 1:
         return False
     index, node = evaluation.index(forward.file), evaluation.node(forward)
     run = {
@@ -141,11 +127,8 @@ def _runs_all(script: Script, at: At) -> bool:
         and any(getattr(each, "cls", None) == at for each in script.value(call.func.value))
         and not conditions(evaluation, call, node, forward.file)
     }
-    held = {
-        name: cell.value for (owner, name), cell in evaluation.attributes.items() if owner == at
-    }
     return bool(run) and all(
-        name in run and uses_all(script, value)
-        for name, value in held.items()
-        if not all(isinstance(each, PLAIN) for each in value)
+        name in run and uses_all(script, cell.value)
+        for (owner, name), cell in evaluation.attributes.items()
+        if owner == at and not all(isinstance(one, (Function, *NO_TENSORS)) for one in cell.value)
     )

@@ -96,14 +96,12 @@ def next_iter_in_loop(script: Script) -> Several[Finding]:
         made = loaders_in(script.value(draw.source))
         loaders = [one for one in script.connected.loaders if one.at in made]
         is_rare = often.rate in judging.STEPS and often.guard in NOW_AND_THEN
-        counts = draw in every or (is_rare and any(map(starts_workers, loaders)))
+        starts = [o for o in loaders if o.has_workers is not False]  # processes that end with it
+        counts = draw in every or (
+            is_rare and not all(one.value("persistent_workers") for one in starts)
+        )
         if counts and not any(has_reason(script, draw, often, one) for one in loaders):
             yield finding(script, draw, often, loaders, every)
-
-
-def starts_workers(loader: Loader) -> bool:
-    """Whether an iterator starts worker processes, which end with it."""
-    return loader.has_workers is not False and not loader.value("persistent_workers")
 
 
 def has_reason(script: Script, draw: Draw, frequency: Frequency, loader: Loader) -> bool:

@@ -24,6 +24,9 @@ def script(given: str = "find_unused_parameters=True", model: str = ROW, loop: s
         "        super().__init__()\n        self.one, self.size = nn.Linear(2, 2), 2\n\n"
         "    def forward(self, x):\n        return self.one(x)\n\n"
         "class Some(Both):\n    def forward(self, x):\n        return self.one(x) if x else x\n\n"
+        "class More(Both):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.two = nn.Linear(2, 2)\n\n"
+        "    def forward(self, x):\n        return self.two(x)\n\n"
         f"model = DDP({model}, device_ids=[rank], {given})\n{loop}"
     )
 
@@ -49,6 +52,7 @@ FOUND = {
     "a layer": (script(model="nn.Linear(8, 4)"), Severity.WARNING),
     "a model that leaves some out": (script(model="Own()"), Severity.INFO),
     "a model that leaves some out at times": (script(model="Some()"), Severity.INFO),
+    "layers of the class that it extends": (script(model="More()"), Severity.INFO),
     "layers that nobody runs": (script(model="nn.ModuleList([nn.Linear(2, 2)])"), Severity.INFO),
     "a model that nobody knows": (script(model="Net()"), Severity.INFO),
     "at times": (script(loop=LOOP.replace("model(x)", "(model(x) if x else x)")), Severity.INFO),

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 GOES_BACK = frozenset({Effect.BACKWARD, Effect.GRAD})
 _FUNCTIONS = (cst.FunctionDef, cst.Lambda)
 _PARTS = (cst.BaseExpression, cst.BaseElement, cst.BaseDictElement)
-_NO_TENSORS = (Array, Number, Truth, Text, Nothing, Place)
+NO_TENSORS = (Array, Number, Truth, Text, Nothing, Place)
 _STOPS = DETACHED | READS | {"data", "shape", "device", "dtype"}
 
 
@@ -234,6 +234,6 @@ def _paired(
 
 
 def _is_no_tensor(one: Alternative) -> bool:
-    return isinstance(one, _NO_TENSORS) or (
+    return isinstance(one, NO_TENSORS) or (
         isinstance(one, Tensor) and one.dtype in ("bool", "int") and not one.graph
     )

@@ -182,7 +182,8 @@ def _of_comparison(
     right, operator = target.comparator, target.operator
     if isinstance(operator, (cst.Equal, cst.NotEqual)):
         is_equal = isinstance(operator, cst.Equal) is truth
-        if any(_is_modulo(side) for side in (left, right)):
+        sides = (getattr(side, "operator", None) for side in (left, right))
+        if any(isinstance(one, cst.Modulo) for one in sides):
             return Guard.PERIODIC if is_equal else None
         if is_equal and _counts(evaluation, left) and _counts(evaluation, right):
             return Guard.EQUAL
@@ -197,10 +198,6 @@ def _of_comparison(
             return None if isinstance(operator, cst.Is) is truth else Guard.OFF
     is_clock = any(_is_clock(evaluation, side) for side in (left, right))
     return Guard.CLOCK if is_clock and truth else None
-
-
-def _is_modulo(node: cst.BaseExpression) -> bool:
-    return isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Modulo)
 
 
 def _counts(evaluation: Evaluation, node: cst.BaseExpression) -> bool:

@@ -48,7 +48,6 @@ _PLAIN = ((Library("builtins.staticmethod"),), (Library("builtins.classmethod"),
 MODELS = ("transformers.", "diffusers.")  # libraries whose models return objects of theirs
 _HOOKS = names("""register_forward_hook register_forward_pre_hook register_module_forward_hook
     register_module_forward_pre_hook""")
-_REDUCED = names("mean max min abs softmax log_softmax argmax argmin topk")
 _NODES = (cst.Name, cst.Attribute, cst.Call)
 
 
@@ -243,7 +242,7 @@ def _may_ask(graphs: UnusedGraphs, call: cst.Call) -> bool:
     """Whether code that is not seen may ask a gradient of its own: it is given no result."""
     return (
         graphs.is_unseen(call)
-        and last_name(call.func) not in KNOWN | READS | MASKS | NUMBERS | SUMS | VIEWS | _REDUCED
+        and last_name(call.func) not in KNOWN | READS | MASKS | NUMBERS | SUMS | VIEWS
         and not any(graphs.graph(arg.value) for arg in call.args)
     )
 
