@@ -10,7 +10,7 @@ import libcst as cst
 if TYPE_CHECKING:
     from torchlint.semantics.evaluation import Evaluation
 
-_LEAVES = (cst.Continue, cst.Return, cst.Raise, cst.Break)
+_LEAVES = (cst.Continue, cst.Return, cst.Break)  # what raises leaves nothing to go on
 
 
 @dataclass(frozen=True, slots=True, eq=False)
