@@ -68,10 +68,10 @@ def call(run: Run, node: cst.Call, name: str, passed: Several[Passed]) -> Value:
         return numpy_calls.call(run, node, name, passed)
     if name in HAND_BACK:
         return _handed_back(run, node, name, passed)
-    if passed and not passed[0].keyword:  # progress bars too that nobody knows
+    may_pass_on = name in PASSES_ON or not is_of_library(name)  # progress bars that nobody knows
+    if may_pass_on and passed and not passed[0].keyword:
         value = passed[0].value
-        loader = run.evaluation.loader_of(value)
-        if name in PASSES_ON or (loader and not is_of_library(name)):
+        if (loader := run.evaluation.loader_of(value)) or name in PASSES_ON:
             return run.sets.nested(Iterator(element_of(run, value), loader))
     if name == PREPARES:
         values = tuple(first_of(passed, place) or run.sets.unknown for place in range(2))
