@@ -8,14 +8,7 @@ import libcst as cst
 from packaging.version import Version
 
 from torchlint.edits.arguments import MAX_LINE
-from torchlint.edits.rewrites import (
-    AddImport,
-    InsertAfter,
-    InsertBefore,
-    Replace,
-    Rewrite,
-    Wrap,
-)
+from torchlint.edits.rewrites import AddImport, InsertAfter, InsertBefore, Replace, Rewrite, Wrap
 from torchlint.syntax.calls import has_keyword
 from torchlint.syntax.line_layout import indent_of
 from torchlint.training.copies import moves_of

@@ -84,13 +84,14 @@ CHANGES = (
 def cudnn_benchmark_off(script: Script) -> Iterator[Finding]:
     """Find trainings of convolutions for which cuDNN may not look for the fastest algorithm."""
     connected = script.connected
-    models = firsts(connected.step_models, script.file, lambda one: is_convolutional(script, one))
-    told = connected.set_switches if models else ()
-    is_on = any(one.name in (SWITCH, *REPEATABLE) and not one.is_off for one in told)
-    if is_on or connected.evaluation.calls("lightning.Trainer"):
-        return
-    is_open = not script.frameworks and not any(one.name == SWITCH for one in told)
-    for model in models:
+    for model in firsts(
+        connected.step_models, script.file, lambda one: is_convolutional(script, one)
+    ):
+        told = connected.switches(model.run.file)
+        is_on = any(one.name in (SWITCH, *REPEATABLE) and not one.is_off for one in told)
+        if is_on or connected.evaluation.calls("lightning.Trainer"):
+            continue
+        is_open = not script.frameworks and not any(one.name == SWITCH for one in told)
         is_one_size = has_one_size(script, model)
         line = at_the_top(script, LINE) if is_one_size and is_open else None
         size = ", though the samples of each batch have one size" if is_one_size else ""

@@ -49,10 +49,7 @@ from packaging.version import Version
 
 from torchlint.rule import Finding, Severity
 from torchlint.semantics.values import Instance, Nothing, Number, Object, Sequence, Text
-from torchlint.training.workers import (
-    repeats_samples,
-    unpicklable,
-)
+from torchlint.training.workers import repeats_samples, unpicklable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

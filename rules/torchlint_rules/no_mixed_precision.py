@@ -34,7 +34,7 @@ that is all. In float16 small gradients vanish, so the loss has to be scaled.
             optimizer.zero_grad()
 
 ## Leaves alone
-- Scripts in which anything connected to them chooses a precision: autocast or a gradient scaler
+- Scripts in which anything that runs with them chooses a precision: autocast or a gradient scaler
   that may be on, types of models and defaults, what a framework is told.
 - Scripts in which nothing is seen to be on a GPU, and models whose output is on the CPU.
 - Models that are one layer, that run without gradients, or that nobody trains.
@@ -114,7 +114,7 @@ AMPERE = "; bfloat16 is slow on a GPU of compute capability below 8.0"
 def no_mixed_precision(script: Script) -> Iterator[Finding]:
     """Find training steps that compute in full precision on a GPU."""
     connected, target = script.connected, script.settings.target
-    if (target is not None and target < FIRST) or connected.precisions.are_mixed:
+    if (target is not None and target < FIRST) or connected.precisions.are_mixed(script.file):
         return
     for call, switch in unset_switches(script, SWITCHES):
         yield Finding(
@@ -148,15 +148,15 @@ def computes(script: Script, model: StepModel) -> bool:
 
 def of_step(script: Script, model: StepModel) -> Finding:
     """Advise autocast, and write it where the step is plain."""
-    call, calls = model.run.node, script.connected.evaluation.calls
-    refused = next((name for name in REFUSED if calls(name)), "")
+    call, called = model.run.node, model.step.called
+    refused = next((name for name in REFUSED if name in called), "")
     loss = refused.rpartition(".")[2]
     help_ = advice(script, model)
     if loss:
         help_ = (
             f"`{loss}` raises under autocast: give `{REFUSED[refused]}` what goes into the sigmoid."
         )
-    elif calls("torch.nn.DataParallel"):
+    elif "torch.nn.DataParallel" in called:
         help_ = "First replace DataParallel: its threads would compute in float16, unscaled."
     return Finding(
         call,

@@ -96,12 +96,16 @@ CHANGES = "matrix products are rounded to about three decimal digits on GPUs fro
 
 def tf32_disabled(script: Script) -> Iterator[Finding]:
     """Find scripts that leave TensorFloat-32 off, or turn it off."""
-    told = [one for one in script.connected.set_switches if one.name in SWITCHES]
-    target = script.settings.target
+    told, target = told_in(script, script.file), script.settings.target
     if all(one.is_off for one in told):
         yield from asked_for(script, told)
-    if not told and (target is None or target >= FIRST):
+    if target is None or target >= FIRST:
         yield from left_off(script)
+
+
+def told_in(script: Script, file: int) -> list[Setting]:
+    """Return what a file, or what runs with it, says of TensorFloat-32."""
+    return [one for one in script.connected.switches(file) if one.name in SWITCHES]
 
 
 def left_off(script: Script) -> Iterator[Finding]:
@@ -110,7 +114,11 @@ def left_off(script: Script) -> Iterator[Finding]:
     models = firsts(
         script.connected.step_models,
         script.file,
-        lambda one: bool(products(script, one)) and precisions.in_float32(one),
+        lambda one: (
+            bool(products(script, one))
+            and precisions.in_float32(one)
+            and not told_in(script, one.run.file)
+        ),
     )
     since = " (from torch 1.12 on)" if script.settings.target is None else ""
     for model in models:
@@ -150,7 +158,10 @@ def is_large_product(script: Script, part: Part) -> bool:
 
 def asked_for(script: Script, told: list[Setting]) -> Iterator[Finding]:
     """TL507b: full precision is asked for, and nothing else is."""
-    if script.connected.precisions.are_mixed or not any(script.connected.steps):
+    connected = script.connected
+    together = connected.files.together(script.file)
+    trains = any(step.file in together for step in connected.steps)
+    if connected.precisions.are_mixed(script.file) or not trains:
         return
     for one in told:
         if one.file == script.file and script.frequency(one.node).guard is None:

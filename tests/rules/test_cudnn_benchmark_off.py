@@ -162,6 +162,15 @@ def test_models_and_seeds_of_other_files_are_seen(tmp_path, net, seed, count):
     assert len(found) == count
 
 
+def test_another_script_that_imports_the_same_says_nothing_of_this_one(tmp_path):
+    main = "from net import Net\n" + script(net="")
+    other = "import torch\nfrom net import Net\ntorch.backends.cudnn.benchmark = True\n"
+    files = {"net.py": f"from torch import nn\n\n{NET}", "main.py": main, "other.py": other}
+    assert len(check_in(tmp_path, files, "main.py", CODE)) == 1
+    starts = other.replace("from net import Net", "import main")
+    assert not check_in(tmp_path, files | {"other.py": starts}, "main.py", CODE)
+
+
 def test_the_fix_comes_below_the_star_import_that_brings_torch(tmp_path) -> None:
     head, imports = "from common import *\n", "import timm\nimport torch\n"
     source = script().replace(imports, "import timm\n" + head)

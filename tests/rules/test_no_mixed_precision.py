@@ -108,11 +108,18 @@ def test_once_for_each_step():
 
 
 @pytest.mark.parametrize(
-    "head", ["# amp, apex and compiled are words", "use_amp = False  # --amp", "import apex"]
+    "head",
+    [
+        "# amp, apex and compiled are words",
+        "use_amp = False  # --amp",
+        "import apex\nnorm = apex.parallel.SyncBatchNorm(8)",
+        "other = nn.BCELoss()",
+    ],
 )
-def test_words_change_nothing(head):
+def test_what_chooses_no_precision_changes_nothing(head):
     (found,) = check(script(head=head), CODE)
     assert found.fix is not None
+    assert "BCELoss" not in found.message
 
 
 def test_the_rate_is_said_only_where_it_is_known():
@@ -137,6 +144,19 @@ def test_models_of_other_files(tmp_path):
     for cast, count in (("", 1), (".half()", 0)):
         found = check_in(tmp_path, files | {"net.py": net.format(cast)}, "main.py", CODE)
         assert len(found) == count
+
+
+def test_a_script_is_not_judged_by_another_one_that_imports_the_same(tmp_path):
+    shared = {"net.py": f"from torch import nn\n\ndef build():\n    return {NET}\n"}
+    plain = script(head="from net import build", model="build()")
+    mixed = script(under("torch.autocast('cuda')"), head="from net import build", model="build()")
+    files = shared | {"plain.py": plain, "mixed.py": mixed}
+    assert [len(check_in(tmp_path, files, name, CODE)) for name in ("plain.py", "mixed.py")] == [
+        1,
+        0,
+    ]
+    caller = "import torch\nfrom plain import train\nwith torch.autocast('cuda'):\n    train(x)\n"
+    assert not check_in(tmp_path, files | {"mixed.py": caller}, "plain.py", CODE)
 
 
 # -- frameworks -------------------------------------------------------------------------------

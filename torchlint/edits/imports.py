@@ -9,11 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import libcst as cst
 
 from torchlint.syntax.chains import dotted
-from torchlint.syntax.line_layout import (
-    put_above,
-    put_below,
-    whole_lines,
-)
+from torchlint.syntax.line_layout import put_above, put_below, whole_lines
 from torchlint.syntax.places import Places
 from torchlint.syntax.text import Edit
 

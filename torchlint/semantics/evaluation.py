@@ -387,14 +387,7 @@ class Evaluation:
             return self.sets.nested(Iterator(given))
         return value
 
-    def _push(
-        self,
-        run: Run,
-        at: At,
-        unit: Unit,
-        one: Function,
-        passed: List[Passed],
-    ) -> None:
+    def _push(self, run: Run, at: At, unit: Unit, one: Function, passed: List[Passed]) -> None:
         assert not isinstance(unit.node, cst.Module)
         params = list(parameters(unit.node))
         is_bound = one.owner is not None and self.class_around(unit) is not None

@@ -10,13 +10,7 @@ from torchlint.semantics.attributes import attribute
 from torchlint.semantics.calls import call
 from torchlint.semantics.definitions import define_lambda
 from torchlint.semantics.narrowing import narrow
-from torchlint.semantics.operations import (
-    combined,
-    compared,
-    element_of,
-    item_of,
-    negated,
-)
+from torchlint.semantics.operations import combined, compared, element_of, item_of, negated
 from torchlint.semantics.statements import bind_target
 from torchlint.semantics.values import (
     NEVER,

@@ -63,6 +63,12 @@ class Files:
             self._found[key] = None if rest else self.ranks.get(path)
         return self._found[key]
 
+    def together(self, file: int) -> set[int]:
+        """Return the files that run with one: what imports it, and all that those import."""
+        edges = {(here, home) for (here, _), home in self._found.items() if home is not None}
+        found = _reached({file}, {(home, here) for here, home in edges})
+        return _reached(found, edges)
+
     def name(self, rank: int) -> str:
         """Return the name of a file, for messages."""
         return PurePath(self.paths[rank]).name
@@ -116,3 +122,11 @@ class Files:
                     if owner is not None:
                         found.setdefault((id(owner), name), set()).add(method)
         return found
+
+
+def _reached(start: set[int], edges: set[tuple[int, int]]) -> set[int]:
+    found, new = start, start
+    while new:
+        new = {end for begin, end in edges if begin in new} - found
+        found = found | new
+    return found

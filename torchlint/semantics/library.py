@@ -12,7 +12,7 @@ from torchlint.semantics.loaders import COLLATES, put_together
 from torchlint.semantics.models import of_model
 from torchlint.semantics.names import is_of_library
 from torchlint.semantics.operations import element_of
-from torchlint.semantics.options import PARSER, parser
+from torchlint.semantics.options import PARSER, new_parser
 from torchlint.semantics.run import GRAD
 from torchlint.semantics.sets import flat, is_known
 from torchlint.semantics.tables import tensors as tables
@@ -81,7 +81,7 @@ def call(run: Run, node: cst.Call, name: str, passed: Several[Passed]) -> Value:
     if name == PARTIAL:
         return partial(run, node, passed)
     if name == PARSER:
-        return parser(run, node, passed)
+        return new_parser(run, node, passed)
     if kind_of(name) or name in CONTAINERS:
         return _made(run, node, name, passed)
     if package == "torch":

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.semantics.values import (
+    NEVER,
     Array,
     Class,
     Dictionary,
@@ -87,12 +88,10 @@ def narrow(run: Run, test: cst.BaseExpression, *, truth: bool) -> None:
                 )
             ],
         ):
-            is_none = isinstance(operator, cst.Is) is truth
-            _keep(
-                run,
-                name,
-                lambda one: isinstance(one, Unknown) or isinstance(one, Nothing) is is_none,
-            )
+            if isinstance(operator, cst.Is) is truth:
+                _keep(run, name, lambda one: isinstance(one, (Nothing, Unknown)), NEVER)
+            else:
+                _keep(run, name, lambda one: not isinstance(one, Nothing))
         case cst.Call(func=func, args=[cst.Arg(value=cst.Name() as name), *rest]):
             _by_type(run, name, run.evaluation.value(func), rest, truth=truth)
 
@@ -128,16 +127,13 @@ def _by_type(
     def fits(one: Alternative) -> bool:
         return not isinstance(one, (*_ALL, Nothing)) or isinstance(one, kinds) is truth
 
-    _keep(run, name, fits, is_other=True)
+    _keep(run, name, fits, run.sets.unknown)
 
 
 def _keep(
-    run: Run, name: cst.Name, fits: Callable[[Alternative], bool], *, is_other: bool = False
+    run: Run, name: cst.Name, fits: Callable[[Alternative], bool], other: Value | None = None
 ) -> None:
-    """Keep of a name's value what fits; all of it where nothing does.
-
-    ``is_other``: where nothing does, it is something that is not seen.
-    """
+    """Keep of a name's value what fits; where nothing does, the other or, without, all of it."""
     where = run.evaluation.where.get(id(name))
     if where is None or not isinstance(where, (str, tuple)):
         return
@@ -145,7 +141,6 @@ def _keep(
     if seen is None:
         return
     kept = [one for one in seen[0] if fits(one)]
-    if is_other and seen[0] and not kept:
-        run.env[where] = run.sets.unknown, seen[1]
-    elif kept and len(kept) < len(seen[0]):
-        run.env[where] = run.sets.of(kept), seen[1]
+    left = run.sets.of(kept) if kept else other
+    if left is not None and len(kept) < len(seen[0]):
+        run.env[where] = left, seen[1]

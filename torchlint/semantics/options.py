@@ -39,7 +39,7 @@ _COUNTED: dict[str, Alternative] = {
 PARSER, PARENTS = "argparse.ArgumentParser", "@parents"
 
 
-def parser(run: Run, node: cst.Call, passed: Several[Passed]) -> Value:
+def new_parser(run: Run, node: cst.Call, passed: Several[Passed]) -> Value:
     """``ArgumentParser(parents=[...])``: it has their options as well."""
     parents = run.evaluation.attribute(run.at(node), PARENTS)
     run.give(parents, run.at(node), element_of(run, first_of(passed, 99, "parents")))

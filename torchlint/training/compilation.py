@@ -85,11 +85,11 @@ class Compilation:
 
     def compiles(self, model: StepModel) -> bool | None:
         """Whether a model, or anything but another model, is compiled; None by an option only."""
-        around = self._around(model)
+        around, near = self._around(model), self.evaluation.files.together(model.run.file)
         guards = [
             self.frequencies.of(node, file).guard
             for node, file, made in self._compiled
-            if made is None or made in around or model.made is None
+            if file in near and (made is None or made in around or model.made is None)
         ]
         return None if guards and all(guards) else bool(guards)
 

@@ -15,15 +15,7 @@ import libcst as cst
 
 from torchlint.semantics.sets import is_known
 from torchlint.semantics.tables.torch_classes import kind_of
-from torchlint.semantics.values import (
-    Guess,
-    Instance,
-    Library,
-    Method,
-    Object,
-    Tensor,
-    Unknown,
-)
+from torchlint.semantics.values import Guess, Instance, Library, Method, Object, Tensor, Unknown
 from torchlint.syntax.calls import last_name
 
 if TYPE_CHECKING:

@@ -13,16 +13,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.semantics.narrowing import is_true
-from torchlint.semantics.values import (
-    RANK,
-    Method,
-    Nothing,
-    Number,
-    Object,
-    Place,
-    Text,
-    Truth,
-)
+from torchlint.semantics.values import RANK, Method, Nothing, Number, Object, Place, Text, Truth
 from torchlint.syntax.chains import dotted
 from torchlint.training.between import conditions, last_of
 from torchlint.training.effects import is_unseen

@@ -111,7 +111,7 @@ def rounds_only(connected: Connected, region: Region, plain: PlainStep) -> bool:
         and _is_loss(connected, plain.loss_call)
         and not any(getattr(one, "kind", "") == LINE_SEARCH for one in steps[0].owner)
         and not _becomes_array(connected.evaluation.module(region.file), plain)
-        and not any(_is_fragile(connected, *scope) for scope in region.scopes)
+        and not any(name.startswith("torch.") and _is_fragile(name) for name in region.called)
         and all(_is_sturdy(connected, one) for run in region.of(Role.FORWARD) for one in run.owner)
     )
 
@@ -124,11 +124,8 @@ def _is_loss(connected: Connected, call: cst.Call) -> bool:
     )
 
 
-def _is_fragile(connected: Connected, file: int, scope: cst.CSTNode) -> bool:
-    """Whether code calls a function of torch that a lower precision breaks."""
-    calls = connected.evaluation.index(file).below(scope, cst.Call)
-    names = [connected.evaluation.library(call.func) for call in calls]
-    return any(name.startswith("torch.") and FRAGILE & set(name.split(".")) for name in names)
+def _is_fragile(name: str) -> bool:
+    return not FRAGILE.isdisjoint(name.split("."))
 
 
 def _becomes_array(module: Module, plain: PlainStep) -> bool:
@@ -148,9 +145,7 @@ def _becomes_array(module: Module, plain: PlainStep) -> bool:
 def _is_sturdy(connected: Connected, one: Alternative) -> bool:
     """Whether a model is made of layers and functions that a lower precision does not break."""
     parts = connected.parts.of((one,))
-    if any(
-        FRAGILE & set(part.name.split(".")) or not part.name.startswith(LIBRARIES) for part in parts
-    ):
+    if any(_is_fragile(part.name) or not part.name.startswith(LIBRARIES) for part in parts):
         return False
     if not isinstance(one, Instance):
         return isinstance(one, Object) and one.kind.startswith(MODELS)

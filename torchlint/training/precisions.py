@@ -27,10 +27,8 @@ FLOAT32 = frozenset({"torch.float32", "torch.float", "torch.FloatTensor", "torch
 OTHER = frozenset(f"torch.{name}" for name in ("float16", "half", "bfloat16", "float64", "double"))
 # What frameworks are told a precision by.
 KEYWORDS = frozenset({"precision", "mixed_precision", "fp16", "bf16", "tf32"})
-_OTHERS = (
-    "apex. deepspeed. torch.distributed.fsdp.MixedPrecision transformer_engine. torchao. msamp."
-)
-OTHERS = tuple(_OTHERS.split())
+_OTHERS = "apex.amp. apex.fp16_utils. deepspeed. transformer_engine. torchao. msamp."
+OTHERS = ("torch.distributed.fsdp.MixedPrecision", *_OTHERS.split())
 
 
 @dataclass(eq=False)
@@ -41,14 +39,18 @@ class Precisions:
     uses: Uses
     parts: Parts
 
+    def are_mixed(self, file: int) -> bool:
+        """Whether what runs with a file chooses a precision for regions, or for the process."""
+        return bool(self._choosing and self._choosing & self.evaluation.files.together(file))
+
     @cached_property
-    def are_mixed(self) -> bool:
-        """Whether anything seen chooses a precision for whole regions, or for the process."""
-        return any(
-            isinstance(one, Library) and self._chooses(one.name, call)
-            for call, _ in self.evaluation.files.of(cst.Call)
+    def _choosing(self) -> set[int]:
+        return {
+            file
+            for call, file in self.evaluation.files.of(cst.Call)
             for one in self.evaluation.value(call.func)
-        )
+            if isinstance(one, Library) and self._chooses(one.name, call)
+        }
 
     def _chooses(self, name: str, call: cst.Call) -> bool:
         """Autocast or a scaler that is not off, a type for all, a framework that is told one."""
@@ -67,7 +69,7 @@ class Precisions:
         """Whether a model computes in float32, as far as is seen."""
         around = self.uses.around(model.made) if model.made is not None else []
         methods = [one for made in around for one in self.uses.methods(made)]
-        if self.are_mixed or any(one.name in CASTS for one in methods):
+        if self.are_mixed(model.run.file) or any(one.name in CASTS for one in methods):
             return False
         calls: list[cst.CSTNode] = [one.node for one in methods if one.name in ("to", "type")]
         calls += [

@@ -8,14 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torchlint.semantics.arguments import given_to
-from torchlint.semantics.values import (
-    RANK,
-    Instance,
-    Method,
-    Object,
-    Truth,
-    Unknown,
-)
+from torchlint.semantics.values import RANK, Instance, Method, Object, Truth, Unknown
 from torchlint.training.datasets import reached
 from torchlint.training.frequency import Rate
 from torchlint.training.passes import loops_making, repeating

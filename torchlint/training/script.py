@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from torchlint.semantics.files import Files
     from torchlint.semantics.values import At, Value
     from torchlint.syntax.module import Module
-
+    from torchlint.training.settings import Setting
 
 FRAMEWORKS = tuple(
     """lightning pytorch_lightning accelerate deepspeed fastai ignite composer transformers.Trainer
@@ -165,6 +165,11 @@ class Connected:
         """The first names of what they import."""
         modules = self.files.modules
         return frozenset(name.partition(".")[0] for one in modules for name in imported(one))
+
+    def switches(self, file: int) -> list[Setting]:
+        """Return where a file, or what runs with it, sets switches of torch."""
+        together = self.files.together(file)
+        return [one for one in self.set_switches if one.file in together]
 
     def turns(self, loader: Loader) -> list[Frequency]:
         """Return how often the batches of a loader are taken, for each place that takes them."""

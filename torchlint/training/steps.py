@@ -118,6 +118,16 @@ class Region:
                     yield from [above] if index.inside(name, scope) else []
 
     @cached_property
+    def called(self) -> set[str]:
+        """What its code calls of libraries, functions and objects."""
+        return {
+            getattr(one, "kind", getattr(one, "name", ""))
+            for file, scope in self.scopes
+            for call in self.evaluation.index(file).below(scope, cst.Call)
+            for one in self.evaluation.value(call.func)
+        }
+
+    @cached_property
     def touches_gradients(self) -> bool:
         """Whether its code reads or changes ``.grad`` by hand."""
         values = map(self.evaluation.value, self.speaks_of("grad"))

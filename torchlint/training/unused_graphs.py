@@ -125,9 +125,9 @@ class UnusedGraphs:
                 waiting += [each for cell in cells for each in flat(cell.value)]
         return found
 
-    def is_unseen(self, call: cst.Call) -> bool:
+    def is_unknown(self, call: cst.Call) -> bool:
         """Whether what is called is not known."""
-        return any(map(_is_unseen, self.evaluation.value(call.func) or (UNKNOWN,)))
+        return any(map(_is_unknown, self.evaluation.value(call.func) or (UNKNOWN,)))
 
     # -- what goes to code that is not seen ----------------------------------------------------
 
@@ -138,7 +138,7 @@ class UnusedGraphs:
         for call, _ in files.of(cst.Call):
             if hooks:
                 yield call  # the hooks may keep what it computes
-            if self.is_unseen(call) or any(map(_keeps, self.evaluation.value(call.func))):
+            if self.is_unknown(call) or any(map(_keeps, self.evaluation.value(call.func))):
                 yield from (arg.value for arg in call.args)
         for node, file in files.of(cst.Return, cst.Yield):
             value = getattr(node, "value", None)
@@ -174,8 +174,8 @@ class UnusedGraphs:
         return bool(told) and max(told, key=index.order).value == "eval"
 
 
-def _is_unseen(one: Alternative) -> bool:
-    return isinstance(one, Unknown) or (isinstance(one, Method) and _is_unseen(one.owner))
+def _is_unknown(one: Alternative) -> bool:
+    return isinstance(one, Unknown) or (isinstance(one, Method) and _is_unknown(one.owner))
 
 
 def _keeps(one: Alternative) -> bool:
@@ -211,7 +211,7 @@ def _is_plain(graphs: UnusedGraphs, unit: Unit) -> bool:
     return (
         unit.node.asynchronous is None
         and all(graphs.evaluation.value(one.decorator) in _PLAIN for one in unit.node.decorators)
-        and not any(map(graphs.is_unseen, unit.module.index.below(unit.node, cst.Call)))
+        and not any(map(graphs.is_unknown, unit.module.index.below(unit.node, cst.Call)))
         and not graphs.graph_of(unit.returned.value)
     )
 
@@ -241,7 +241,7 @@ def _asks_nothing(graphs: UnusedGraphs, one: UnusedGraph, unit: Unit, place: cst
 def _may_ask(graphs: UnusedGraphs, call: cst.Call) -> bool:
     """Whether code that is not seen may ask a gradient of its own: it is given no result."""
     return (
-        graphs.is_unseen(call)
+        graphs.is_unknown(call)
         and last_name(call.func) not in KNOWN | READS | MASKS | NUMBERS | SUMS | VIEWS
         and not any(graphs.graph(arg.value) for arg in call.args)
     )
