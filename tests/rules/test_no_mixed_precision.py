@@ -87,6 +87,7 @@ def test_is_silent_where_torch_has_no_autocast():
         pytest.param(script(model=f"nn.DataParallel({NET})"), id="DataParallel"),
         pytest.param(script(model="nn.LSTM(8, 8)"), id="recurrent layers"),
         pytest.param(script(FORWARD + "\nq = torch.linalg.svd(y)"), id="linear algebra"),
+        pytest.param(script(FORWARD + "\nq = torch.spmm(y, y)"), id="sparse matrices"),
         pytest.param(script(FORWARD + "\ntorch.autograd.grad(loss, x)"), id="gradients by hand"),
         pytest.param(script(optimizer="torch.optim.LBFGS(model.parameters())"), id="line search"),
         pytest.param(script(backward=f"{BACKWARD}\nlog(output.cpu().numpy())"), id="an array"),

@@ -36,7 +36,7 @@ FRAGILE = frozenset(
     """
     linalg fft stft istft rfft irfft fft2 ifft ifft2 inverse pinverse cholesky svd eig eigh symeig
     qr lu solve lstsq det logdet slogdet matrix_exp triangular_solve view_as_complex view_as_real
-    polar complex cfloat float64 double sparse to_sparse BCELoss binary_cross_entropy scatter_
+    polar complex cfloat float64 double sparse to_sparse spmm BCELoss binary_cross_entropy scatter_
     scatter_add_ index_put_ index_add_ index_add index_copy_ index_copy masked_scatter_
     masked_scatter lerp lerp_ dot RNN GRU LSTM RNNCell GRUCell LSTMCell Function custom_fwd
     load_inline cpp_extension triton jit DataParallel apply autocast half bfloat16
