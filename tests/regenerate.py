@@ -9,6 +9,7 @@ Tests compare all of it with what this makes, so that they never drift from the 
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import shutil
@@ -142,6 +143,8 @@ def _output(command: str, folder: str) -> str:
 
 
 if __name__ == "__main__":
+    words = {"description": __doc__, "formatter_class": argparse.RawDescriptionHelpFormatter}
+    argparse.ArgumentParser(**words).parse_args()
     (ROOT / "rules" / "README.md").write_text(table())
     for file, code in modules():
         file.write_text(with_evidence(file.read_text(), code))

@@ -66,6 +66,9 @@ class Files:
     def together(self, file: int) -> set[int]:
         """Return the files that run with one: what imports it, and all that those import."""
         edges = {(here, home) for (here, _), home in self._found.items() if home is not None}
+        for here, path in enumerate(self.paths):  # importing a module runs its packages first
+            inits = (str(folder / "__init__.py") for folder in PurePath(path).parents)
+            edges |= {(here, self.ranks[one]) for one in inits if one in self.ranks}
         found = _reached({file}, {(home, here) for here, home in edges})
         return _reached(found, edges)
 
