@@ -105,12 +105,13 @@ def test_what_goes_wrong_costs_its_own_row_and_a_later_run_goes_on(start, tmp_pa
         "GOOD": "faster", "HANGS": "failed", "OTHER": "changes-results", "FAILS": "failed",
         "DIES": "failed",
     }  # fmt: skip
-    assert len(rows["GOOD"]["pairs"]) == 3
+    pairs = len(rows["GOOD"]["pairs"])
+    assert pairs >= 3  # and more where the machine was busy
     assert "line 4 in run" in rows["HANGS"]["why"]
     assert "ValueError: on purpose" in rows["FAILS"]["why"]
     assert "SIGKILL" in rows["DIES"]["why"]
     events = [(line["what"], line["row"]) for line in log_in(log)]
-    assert events.count(("pair", "GOOD")) == 3
+    assert events.count(("pair", "GOOD")) == pairs
     assert ("hung", "HANGS") in events
     assert ("changes results", "OTHER") in events
     assert "GOOD: pair 3: " in said  # no terminal: a plain line for each
