@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from pathlib import PurePath
 from typing import TYPE_CHECKING, TypeVar
 
@@ -38,6 +39,7 @@ class Files:
         self.ranks = {path: rank for rank, path in enumerate(self.paths)}
         self._found: dict[tuple[int, str], int | None] = {}
         self._exported: dict[int, frozenset[str]] = {}
+        self._together: dict[int, set[int]] = {}
         self._called: dict[int, dict[tuple[int, str], set[str]]] = {}
 
     def of(self, *kinds: type[N]) -> Iterator[tuple[N, int]]:
@@ -65,12 +67,19 @@ class Files:
 
     def together(self, file: int) -> set[int]:
         """Return the files that run with one: what imports it, and all that those import."""
+        if file not in self._together:
+            found = _reached({file}, {(home, here) for here, home in self._imports})
+            self._together[file] = _reached(found, self._imports)
+        return self._together[file]
+
+    @cached_property
+    def _imports(self) -> set[tuple[int, int]]:
+        """Which file imports which, as far as names were looked for."""
         edges = {(here, home) for (here, _), home in self._found.items() if home is not None}
         for here, path in enumerate(self.paths):  # importing a module runs its packages first
             inits = (str(folder / "__init__.py") for folder in PurePath(path).parents)
             edges |= {(here, self.ranks[one]) for one in inits if one in self.ranks}
-        found = _reached({file}, {(home, here) for here, home in edges})
-        return _reached(found, edges)
+        return edges
 
     def name(self, rank: int) -> str:
         """Return the name of a file, for messages."""

@@ -141,6 +141,6 @@ def _keep(
     if seen is None:
         return
     kept = [one for one in seen[0] if fits(one)]
-    left = run.sets.of(kept) if kept else other
-    if left is not None and len(kept) < len(seen[0]):
-        run.env[where] = left, seen[1]
+    if len(kept) < len(seen[0]):
+        left = run.sets.of(kept) if kept else other
+        run.env[where] = seen[0] if left is None else left, seen[1]

@@ -85,7 +85,8 @@ class Compilation:
 
     def compiles(self, model: StepModel) -> bool | None:
         """Whether a model, or anything but another model, is compiled; None by an option only."""
-        around, near = self._around(model), self.evaluation.files.together(model.run.file)
+        around = self._around(model)
+        near = self.evaluation.files.together(model.run.file) if self._compiled else ()
         guards = [
             self.frequencies.of(node, file).guard
             for node, file, made in self._compiled

@@ -168,7 +168,7 @@ class Connected:
 
     def switches(self, file: int) -> list[Setting]:
         """Return where a file, or what runs with it, sets switches of torch."""
-        together = self.files.together(file)
+        together = self.files.together(file) if self.set_switches else ()
         return [one for one in self.set_switches if one.file in together]
 
     def turns(self, loader: Loader) -> list[Frequency]:
