@@ -305,9 +305,22 @@ def test_other_signals_interrupt_as_well(number: signal.Signals) -> None:
             os.kill(os.getpid(), number)
             time.sleep(LONG)
 
-    with pytest.raises(KeyboardInterrupt):
-        work()
-    assert signal.getsignal(number) is signal.SIG_DFL
+    before = signal.signal(number, signal.SIG_DFL)  # `nohup` has SIGHUP ignored
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            work()
+        assert signal.getsignal(number) is signal.SIG_DFL
+    finally:
+        signal.signal(number, before)
+
+
+def test_what_nohup_has_ignored_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with signals_interrupt():
+            os.kill(os.getpid(), signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_what_is_put_away_is_put_away_before_an_interrupt() -> None:
