@@ -87,7 +87,7 @@ def cudnn_benchmark_off(script: Script) -> Iterator[Finding]:
     for model in firsts(
         connected.step_models, script.file, lambda one: is_convolutional(script, one)
     ):
-        told = connected.switches(model.run.file)
+        told = connected.switches(script.file, model.run.file)
         is_on = any(one.name in (SWITCH, *REPEATABLE) and not one.is_off for one in told)
         if is_on or connected.evaluation.calls("lightning.Trainer"):
             continue

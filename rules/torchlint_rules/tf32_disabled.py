@@ -96,16 +96,17 @@ CHANGES = "matrix products are rounded to about three decimal digits on GPUs fro
 
 def tf32_disabled(script: Script) -> Iterator[Finding]:
     """Find scripts that leave TensorFloat-32 off, or turn it off."""
-    told, target = told_in(script, script.file), script.settings.target
+    told, target = told_in(script), script.settings.target
     if all(one.is_off for one in told):
         yield from asked_for(script, told)
     if target is None or target >= FIRST:
         yield from left_off(script)
 
 
-def told_in(script: Script, file: int) -> list[Setting]:
-    """Return what a file, or what runs with it, says of TensorFloat-32."""
-    return [one for one in script.connected.switches(file) if one.name in SWITCHES]
+def told_in(script: Script, *files: int) -> list[Setting]:
+    """Return what a script, other files, or what runs with them, say of TensorFloat-32."""
+    told = script.connected.switches(script.file, *files)
+    return [one for one in told if one.name in SWITCHES]
 
 
 def left_off(script: Script) -> Iterator[Finding]:

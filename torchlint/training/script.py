@@ -166,10 +166,11 @@ class Connected:
         modules = self.files.modules
         return frozenset(name.partition(".")[0] for one in modules for name in imported(one))
 
-    def switches(self, file: int) -> list[Setting]:
-        """Return where a file, or what runs with it, sets switches of torch."""
-        together = self.files.together(file) if self.set_switches else ()
-        return [one for one in self.set_switches if one.file in together]
+    def switches(self, *files: int) -> list[Setting]:
+        """Return where files, or what runs with one of them, set switches of torch."""
+        told = self.set_switches
+        together = {near for one in files if told for near in self.files.together(one)}
+        return [one for one in told if one.file in together]
 
     def turns(self, loader: Loader) -> list[Frequency]:
         """Return how often the batches of a loader are taken, for each place that takes them."""
