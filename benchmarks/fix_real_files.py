@@ -538,9 +538,11 @@ def _known(state: Path | None) -> Iterator[Result]:
 
 
 def progress(text: str) -> None:
-    """Say on a terminal how far it is."""
+    """Say how far it is: in one line of a terminal, or line by line in a log."""
     if sys.stderr.isatty():
         print(f"\r\x1b[2K{text}", end="", file=sys.stderr, flush=True)
+    elif text:
+        print(text, file=sys.stderr, flush=True)
 
 
 def fix_copies(folders: Sequence[Path], results: Sequence[Result]) -> Iterator[str]:

@@ -217,9 +217,11 @@ def take_turns(commands: Sequence[Command], turns: int) -> dict[str, Samples]:
 
 
 def progress(text: str) -> None:
-    """Say on a terminal what is running."""
+    """Say what is running: in one line of a terminal, or line by line in a log."""
     if sys.stderr.isatty():
         print(f"\r\x1b[2K{text}", end="", file=sys.stderr, flush=True)
+    elif text:
+        print(text, file=sys.stderr, flush=True)
 
 
 def ask(code: str, arguments: Iterable[str]) -> list[str]:

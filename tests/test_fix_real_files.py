@@ -104,3 +104,12 @@ def test_an_exception_is_a_violation_that_names_itself(script, monkeypatch):
 def test_an_unreadable_file_is_no_violation(script):
     result = script.examine(b"x = '\xff'\n", "x.py")
     assert (result.kind, result.violations) == ("unreadable", [])
+
+
+def test_a_log_shows_how_far_it_is(script, monkeypatch, capsys):
+    monkeypatch.setattr(script, "CHUNK", 1)
+    monkeypatch.setattr(
+        script, "examine_chunk", lambda names: [script.Result(name) for name in names]
+    )
+    script.examine_all(["a.py", "b.py"], 1, None)
+    assert capsys.readouterr().err == "1 of 2 files\n2 of 2 files\n"
