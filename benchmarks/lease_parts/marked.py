@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from collections.abc import Set as AbstractSet
 
 VARIABLE = "TORCHLINT_LEASE"
 PROC = Path("/proc")
 PAUSE = 0.05  # seconds between two looks
+FOR_ONE, FOR_ALL = 1.0, 5.0  # seconds in which a process, and all of them, write their stacks
 
 
 def new_mark() -> str:
@@ -90,18 +92,30 @@ def send(process: int, number: signal.Signals) -> None:
 
 def ask_for_stacks(processes: AbstractSet[int]) -> bool:
     """Let those that registered faulthandler for it write their stacks; tell whether any did."""
-    return _send_where_caught(processes, signal.SIGUSR2)
+    sets = ("SigPnd:", "ShdPnd:", "SigBlk:")  # blocked while its handler runs
+    return _send_where_caught(
+        processes,
+        signal.SIGUSR2,
+        lambda one: any(_is_in(one, signal.SIGUSR2, name) for name in sets),
+    )
 
 
 def abort(processes: AbstractSet[int]) -> bool:
     """Let processes of Python write their stacks and end by it; tell whether any was asked."""
-    return _send_where_caught(processes, signal.SIGABRT)
+    return _send_where_caught(processes, signal.SIGABRT, is_alive)
 
 
-def _send_where_caught(processes: AbstractSet[int], number: signal.Signals) -> bool:
-    asked = [one for one in processes if _is_in(one, number, "SigCgt:")]
+def _send_where_caught(
+    processes: AbstractSet[int], number: signal.Signals, is_writing: Callable[[int], bool]
+) -> bool:
+    """Send it to one after the other, a parent first: they write to one file, where stacks mix."""
+    asked = [one for one in sorted(processes) if _is_in(one, number, "SigCgt:")]
+    until = time.monotonic() + FOR_ALL
     for process in asked:
         send(process, number)
+        patience = min(until, time.monotonic() + FOR_ONE)
+        while is_writing(process) and time.monotonic() < patience:
+            time.sleep(PAUSE)
     return bool(asked)
 
 

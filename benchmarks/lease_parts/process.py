@@ -93,13 +93,14 @@ class Process:
     def _read(self) -> None:
         """Hand over the lines that it writes, the last one too."""
         assert self._process.stdout is not None
-        number, rest = self._process.stdout.fileno(), ""
-        while read := os.read(number, READ):
-            text = rest + read.decode("utf-8", "replace").replace("\r", "\n")
-            *lines, rest = text.split("\n")
-            for line in lines:
-                self._heard(line[:LONGEST])
-            rest = rest[:LONGEST]
+        with self._process.stdout as stream:
+            rest = ""
+            while read := os.read(stream.fileno(), READ):
+                text = rest + read.decode("utf-8", "replace").replace("\r", "\n")
+                *lines, rest = text.split("\n")
+                for line in lines:
+                    self._heard(line[:LONGEST])
+                rest = rest[:LONGEST]
         if rest:
             self._heard(rest)
 

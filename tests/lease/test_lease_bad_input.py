@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import re
 import signal
+import sys
+import time
 import uuid
 
 import pytest
+from lease_parts.process import Process
 from lease_tools import begin, lease, named, wait_for, words_of
 
 GOOD = "print('it ran')"
@@ -92,6 +95,32 @@ def test_a_part_that_is_not_prepared_to_hang_leaves_its_stack_too(tmp_path, scri
     assert "its time was over" not in run.text("failures.txt")
     assert "rules: its time was over" in run.text("summary.txt")
     assert "it ran" in run.text("log.txt")
+
+
+@pytest.mark.parametrize(
+    "prepares",
+    ["", "import faulthandler, signal; faulthandler.register(signal.SIGUSR2)\n"],
+    ids=["aborted", "asked, then aborted"],
+)
+def test_stacks_of_one_command_do_not_mix(tmp_path, prepares):
+    deep = (
+        f"{prepares}import pathlib, sys, time\n"
+        "def waits(calls):\n    waits(calls - 1) if calls else time.sleep(600)\n"
+        "pathlib.Path(sys.argv[1]).touch()\nwaits(29)"
+    )
+    starts = (
+        "import subprocess, sys\n"
+        f"some = [subprocess.Popen([sys.executable, '-c', {deep!r}, name]) for name in '1234']\n"
+        "for one in some: one.wait()"
+    )
+    lines = []
+    environment = {**os.environ, "PYTHONFAULTHANDLER": "1"}
+    command = Process([sys.executable, "-c", starts], environment, tmp_path, lines.append)
+    wait_for(lambda: len(list(tmp_path.iterdir())) == 4)
+    time.sleep(0.2)  # they go on into the last call
+    command.stop()
+    whole = [line for line in lines if re.fullmatch(r'  File "<string>", line \d in waits', line)]
+    assert len(whole) == 4 * 30 * (2 if prepares else 1)
 
 
 def test_a_part_that_ignores_sigterm_is_ended(tmp_path, name):
