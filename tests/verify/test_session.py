@@ -226,6 +226,16 @@ def test_fixes_that_are_good_alone_are_not_recommended_together_untimed() -> Non
     assert "not tried together with TL1, as the time was over" in report.singles[1].why
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_fix_found_slower_late_is_left_out(seed: int) -> None:
+    """The halves that are looked at before leave a place for the others together."""
+    codes = [f"TL{k}" for k in range(10)]
+    executor = FakeExecutor({**dict.fromkeys(codes, 1 / 1.2), "TL2": 1.2}, noise=0.001)
+    report = verify(session(executor, seed=seed), *codes)
+    assert report.singles[2].verdict is Verdict.SLOWER
+    assert report.kept == tuple(code for code in codes if code != "TL2")
+
+
 def test_a_hanging_run_costs_its_own_time_once_and_the_others_go_on() -> None:
     executor = FakeExecutor({"TL2": 0.5}, hangs=lambda codes: "TL1" in codes)
     report = verify(session(executor, seconds=400), "TL1", "TL2")

@@ -33,6 +33,8 @@ Codes: TypeAlias = tuple[str, ...]
 
 MISSING = 1.03  # times slower together than expected: worth looking for the one that does it
 HARMFUL = frozenset({Verdict.FAILED, Verdict.CHANGES_RESULTS})
+SETTLED = frozenset({Verdict.FASTER, Verdict.NO_CHANGE})
+FASTER_WITHOUT = "the others are faster without it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,7 @@ def proved(kept: Kept, singles: Mapping[str, Result], sets: Mapping[Codes, Resul
     the fewest fixes that are not proved alone.
     """
     own = _result(kept.codes, singles, sets)
-    is_timed = own is not None and own.verdict in {Verdict.FASTER, Verdict.NO_CHANGE}
+    is_timed = own is not None and own.verdict in SETTLED
     faster = dict(_faster(singles, sets))
     best = max(faster.values(), key=gain, default=None)
     if own is not None and is_timed and _is_near(own, best):
@@ -104,8 +106,10 @@ def proved(kept: Kept, singles: Mapping[str, Result], sets: Mapping[Codes, Resul
         return kept
     alone = {code for code, result in singles.items() if is_proven(result)}
     found = min(near, key=lambda each: (len(set(each) - alone), -_gain_of(faster.get(each))))
+    is_worse = own is not None and own.verdict in {*SETTLED, Verdict.SLOWER}
     untried = f"not tried together with {', '.join(found)}, as the time was over"
-    reasons = {**dict.fromkeys(kept.codes, untried), **kept.left_out}
+    reason = FASTER_WITHOUT if is_worse else untried
+    reasons = {**dict.fromkeys(kept.codes, reason), **kept.left_out}
     return Kept(found, {code: why for code, why in reasons.items() if code not in found})
 
 
@@ -208,7 +212,7 @@ def _leave_out(
             continue
         codes = others
         missing -= share + math.log(judgement.interval.middle)
-        left_out[group[0]] = "the others are faster without it"
+        left_out[group[0]] = FASTER_WITHOUT
     return codes
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from torchlint.verify import keep, schedule
@@ -50,8 +51,8 @@ def _measure(session: Session, singles: Sequence[Known]) -> None:
     if len(useful) > 1 and (together := _together(session, _codes(useful))):
         wanted.insert(0, session.compare(session.before, together, leads=True))
     while session.step(wanted):
-        if len(session.comparisons) < session.expected - 1:  # one is for what is kept
-            wanted += _asked_for(session, useful)
+        room = session.expected - 1 - len(session.comparisons)  # one is for what is kept
+        wanted += islice(_asked_for(session, useful), max(room, 0))
     session.settle(wanted)
 
 
@@ -120,7 +121,8 @@ def _choose(session: Session, singles: Sequence[Configuration]) -> keep.Kept:
             if each is not session.before:
                 session.trace(each)
         is_new = (pair[0].configuration.codes, pair[1].configuration.codes) not in made
-        if is_new and len(made) >= session.expected:
+        places = 2 if first else 1  # what others are judged by is kept only once it is timed itself
+        if is_new and len(made) + places > session.expected:
             return NOTHING  # more than the intervals allow for
         comparison = session.compare(*pair)
         if session.works(pair[1]):
