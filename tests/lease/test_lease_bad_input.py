@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import sys
-import time
 import uuid
 
 import pytest
@@ -105,8 +104,9 @@ def test_a_part_that_is_not_prepared_to_hang_leaves_its_stack_too(tmp_path, scri
 def test_stacks_of_one_command_do_not_mix(tmp_path, prepares):
     deep = (
         f"{prepares}import pathlib, sys, time\n"
-        "def waits(calls):\n    waits(calls - 1) if calls else time.sleep(600)\n"
-        "pathlib.Path(sys.argv[1]).touch()\nwaits(29)"
+        "def sleeps():\n    pathlib.Path(sys.argv[1]).touch()\n    time.sleep(600)\n"
+        "def waits(calls):\n    waits(calls - 1) if calls else sleeps()\n"
+        "waits(29)"
     )
     starts = (
         "import subprocess, sys\n"
@@ -117,7 +117,6 @@ def test_stacks_of_one_command_do_not_mix(tmp_path, prepares):
     environment = {**os.environ, "PYTHONFAULTHANDLER": "1"}
     command = Process([sys.executable, "-c", starts], environment, tmp_path, lines.append)
     wait_for(lambda: len(list(tmp_path.iterdir())) == 4)
-    time.sleep(0.2)  # they go on into the last call
     command.stop()
     whole = [line for line in lines if re.fullmatch(r'  File "<string>", line \d in waits', line)]
     assert len(whole) == 4 * 30 * (2 if prepares else 1)
